@@ -1,0 +1,106 @@
+"""What one scrape says, in canonical rows: the contract between sources, store and pages.
+
+Column names and units are those of `docs/architecture.md`. `None` means "not known", never 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class GpuSample(NamedTuple):
+    """One GPU (or MIG instance) at one scrape. Bytes, watts, hertz, joules; ratios 0 to 1."""
+
+    gpu_uuid: str
+    mig_instance: str = ""
+    gpu_index: int | None = None
+    host: str | None = None
+    gpu_model: str | None = None
+    driver_version: str | None = None
+    utilization_ratio: float | None = None
+    graphics_active_ratio: float | None = None
+    sm_active_ratio: float | None = None
+    tensor_active_ratio: float | None = None
+    dram_active_ratio: float | None = None
+    memory_controller_ratio: float | None = None
+    memory_used_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    memory_used_ratio: float | None = None
+    temperature_celsius: float | None = None
+    memory_temperature_celsius: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    energy_joules_total: float | None = None
+    sm_clock_hertz: int | None = None
+    memory_clock_hertz: int | None = None
+    throttle_reasons: int | None = None
+    xid_last: int | None = None
+    pod: str | None = None
+    namespace: str | None = None
+    container: str | None = None
+
+
+class EngineSample(NamedTuple):
+    """One replica of one model on one endpoint at one scrape. Counters are raw values."""
+
+    engine: str
+    role: str
+    replica: str
+    model: str | None
+    requests_running: float | None = None
+    requests_waiting: float | None = None
+    requests_swapped: float | None = None
+    kv_cache_used_ratio: float | None = None
+    preemptions_total: float | None = None
+    prompt_tokens_total: float | None = None
+    generation_tokens_total: float | None = None
+    finished_stop_total: float | None = None
+    finished_length_total: float | None = None
+    finished_abort_total: float | None = None
+    finished_error_total: float | None = None
+    http_4xx_total: float | None = None
+    http_5xx_total: float | None = None
+    prefix_cache_queries_total: float | None = None
+    prefix_cache_hits_total: float | None = None
+    memory_reservation_ratio: float | None = None
+    process_start_time_seconds: float | None = None
+    process_resident_bytes: float | None = None
+
+
+class Histogram(NamedTuple):
+    """One latency histogram at one scrape: raw cumulative counts per upper edge, seconds."""
+
+    replica: str
+    model: str | None
+    metric: str
+    """ttft, itl, tpot, e2e, queue, prefill or decode."""
+    edges_seconds: tuple[float, ...]
+    """Ascending; the last is +Inf (a histogram without +Inf is not yielded)."""
+    buckets: tuple[float, ...]
+    """Cumulative counts, one per edge; the last is the count."""
+    sum_seconds: float | None
+    count: float | None
+
+
+class Reading(NamedTuple):
+    """Everything one exposition says."""
+
+    source: str
+    """Registry name of the kind that read it: dcgm, vllm, llamacpp, …"""
+    role: str
+    """gpu, engine, router or gateway."""
+    gpus: list[GpuSample]
+    engines: list[EngineSample]
+    histograms: list[Histogram]
+    lines: int
+    """Lines that carry a sample (comments and empty lines are not counted)."""
+    rejected_lines: int
+    """Lines that could not be read."""
+    unowned_lines: int
+    """Lines of a wanted metric that name no GPU or engine."""
+    missing: tuple[str, ...]
+    """Canonical columns (and histogram metrics) the kind can yield and this exposition does not."""
+    notes: tuple[str, ...] = ()
+    """What was odd, in words a person can act on."""
