@@ -11,6 +11,8 @@ CREATE TABLE target (                  -- grain: one scrape target, by its name
   environment      VARCHAR,
   labels           VARCHAR NOT NULL,   -- JSON object
   interval_seconds DOUBLE NOT NULL,
+  gpus             VARCHAR[],          -- an engine's GPUs as configured: UUIDs or 'host/index'
+  memory_reservation_ratio DOUBLE,     -- as configured: what the engine takes of its GPUs at start
   missing          VARCHAR[],          -- canonical names the kind should yield and this exposition does not
   notes            VARCHAR[],          -- what the reader found odd, in words
   first_seen       TIMESTAMP NOT NULL,
