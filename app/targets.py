@@ -1,0 +1,47 @@
+"""The target list as it is now: the configured ones, file_sd lists, what discovery found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from app.config import Config
+from collectors.file_sd import FileSd
+from collectors.target import Target
+
+
+@dataclass
+class TargetList:
+    """Names are unique: a configured target wins over one of a list with the same name."""
+
+    config: Config
+    lists: list[FileSd]
+    found: list[Target] = field(default_factory=list)
+    """By discovery, when nothing was configured."""
+    targets: list[Target] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with a list at the moment, in words."""
+
+    def refresh(self, now: datetime) -> bool:
+        """Read the lists again where they changed; True when the target list changed."""
+        by_name = {target.name: target for target in (*self.config.targets, *self.found)}
+        problems = []
+        for file_list in self.lists:
+            file_list.refresh(now)
+            problems.extend(file_list.problems)
+            for target in file_list.targets:
+                other = by_name.setdefault(target.name, target)
+                if other is not target:
+                    problems.append(f"target {target.name} stands twice; the one at {other.shown_url} is used")
+        self.problems = problems
+        targets = list(by_name.values())
+        changed = targets != self.targets
+        self.targets = targets
+        return changed
+
+    def by_interval(self) -> dict[float, list[Target]]:
+        """The targets of each scrape round."""
+        rounds: dict[float, list[Target]] = {}
+        for target in self.targets:
+            rounds.setdefault(target.interval_seconds, []).append(target)
+        return rounds

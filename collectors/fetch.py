@@ -1,0 +1,119 @@
+"""One GET of one target: a body, or what went wrong in words."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from collectors.exposition import BodyTooLargeError, decompress
+from collectors.target import Target, TargetSecretError
+
+BODY_LIMIT = 16 * 1024 * 1024
+"""vllm #44691: a label of hundreds of KB in one series; nothing sane comes near 16 MiB."""
+
+_ACCEPT = "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
+
+
+class Fetched(NamedTuple):
+    """What came of one request."""
+
+    status: int | None
+    body: bytes
+    duration_seconds: float
+    error: str | None
+    """None when `body` is a 200's body."""
+
+
+def new_session() -> aiohttp.ClientSession:
+    """A session for scraping: no cookies, no redirects followed blindly, no limit but ours."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        headers={"Accept": _ACCEPT, "Accept-Encoding": "identity", "User-Agent": "infermeter"},
+    )
+
+
+async def fetch(
+    session: aiohttp.ClientSession, target: Target, *, body_limit: int = BODY_LIMIT, close: bool = False
+) -> Fetched:
+    """GET the target's URL within its timeout.
+
+    `close` ends the connection afterwards: llama.cpp's server can hang on kept-alive scrapes
+    (llama.cpp #29104). Never raises for what a target does.
+    """
+    started = time.perf_counter()
+    status: int | None = None
+
+    def failed(error: str) -> Fetched:
+        return Fetched(status, b"", time.perf_counter() - started, error)
+
+    try:
+        headers = {}
+        if authorization := target.authorization():
+            headers["Authorization"] = authorization
+        if close:
+            headers["Connection"] = "close"
+        async with asyncio.timeout(target.timeout_seconds):
+            async with session.get(
+                target.url, headers=headers, ssl=target.ssl_context() or True, allow_redirects=False
+            ) as response:
+                status = response.status
+                if status != 200:
+                    return failed(await _why_not_200(response))
+                body = await _limited(response, body_limit)
+        if response.headers.get("Content-Encoding", "identity") != "identity" or body[:2] == b"\x1f\x8b":
+            body = decompress(body, body_limit)
+    except TimeoutError:
+        return failed(f"no whole answer within {target.timeout_seconds:g} s")
+    except BodyTooLargeError:
+        return failed(f"the answer is larger than {body_limit // 1024 // 1024} MiB")
+    except TargetSecretError as error:
+        return failed(str(error))
+    except aiohttp.ClientConnectorCertificateError as error:
+        return failed(
+            f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs"
+        )
+    except aiohttp.ClientConnectorError as error:
+        return failed(f"cannot connect: {error.os_error.strerror or error.os_error}")
+    except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+        return failed(f"the answer broke off: {type(error).__name__}: {error}")
+    if not body.strip():
+        return failed("the answer is empty (200 with no metrics)")
+    return Fetched(status, body, time.perf_counter() - started, None)
+
+
+async def _limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    declared = response.content_length
+    if declared is not None and declared > limit:
+        raise BodyTooLargeError(limit)
+    chunks = []
+    size = 0
+    while chunk := await response.content.readany():
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLargeError(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _why_not_200(response: aiohttp.ClientResponse) -> str:
+    """The status in words, with the cure where one is known (`docs/troubleshooting.md`)."""
+    status = response.status
+    if 300 <= status < 400:
+        place = urlsplit(response.headers.get("Location", ""))
+        return f"HTTP {status}: redirects to {place.scheme}://{place.netloc}{place.path}; put that into `url`"
+    start = (await response.content.read(300)).decode("utf-8", "replace")
+    words = " ".join(start.split())[:120]
+    cure = {
+        401: "; give `basic_auth` or `bearer_token`",
+        403: "; the credentials are not allowed to read metrics",
+        404: "; is this the metrics path? SGLang needs --enable-metrics",
+        501: "; llama.cpp's server needs --metrics",
+    }.get(status, "")
+    return f"HTTP {status}{cure}" + (f" ({words})" if words else "")

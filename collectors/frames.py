@@ -1,0 +1,124 @@
+"""Rows of a round → Arrow tables with the store's column types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from collectors.reading import EngineSample, GpuSample
+
+_TS = pa.timestamp("us")
+_INTEGERS = {
+    "gpu_index",
+    "memory_used_bytes",
+    "memory_free_bytes",
+    "memory_reserved_bytes",
+    "memory_total_bytes",
+    "sm_clock_hertz",
+    "memory_clock_hertz",
+    "throttle_reasons",
+    "xid_last",
+}
+_TEXTS = {
+    "gpu_uuid", "mig_instance", "host", "gpu_model", "driver_version", "pod", "namespace", "container",
+    "engine", "role", "replica", "model",
+}  # fmt: skip
+
+
+def _type(column: str) -> pa.DataType:
+    if column in _TEXTS:
+        return pa.string()
+    return pa.int64() if column in _INTEGERS else pa.float64()
+
+
+class ScrapeRow(NamedTuple):
+    """One row of table `scrape`; the columns are described there."""
+
+    ts: Any
+    target: str
+    ok: bool
+    http_status: int | None
+    duration_seconds: float
+    bytes: int | None
+    lines: int | None
+    rejected_lines: int | None
+    unowned_lines: int | None
+    error: str | None
+
+
+class HistogramRow(NamedTuple):
+    """One row of table `engine_histogram`."""
+
+    ts: Any
+    target: str
+    replica: str
+    model: str | None
+    metric: str
+    edge_set_id: int
+    interval_seconds: float | None
+    increases: tuple[float, ...] | None
+    sum_increase_seconds: float | None
+    sum_seconds: float | None
+    count: float | None
+
+
+class BaseRow(NamedTuple):
+    """One row of table `histogram_base`."""
+
+    ts: Any
+    target: str
+    replica: str
+    model: str | None
+    metric: str
+    edge_set_id: int
+    buckets: tuple[float, ...]
+
+
+_SCRAPE = pa.schema(
+    [
+        ("ts", _TS),
+        ("target", pa.string()),
+        ("ok", pa.bool_()),
+        ("http_status", pa.int16()),
+        ("duration_seconds", pa.float32()),
+        ("bytes", pa.int32()),
+        ("lines", pa.int32()),
+        ("rejected_lines", pa.int32()),
+        ("unowned_lines", pa.int32()),
+        ("error", pa.string()),
+    ]
+)
+_KEY = [("ts", _TS), ("target", pa.string())]
+_GPU = pa.schema(_KEY + [(column, _type(column)) for column in GpuSample._fields])
+_ENGINE = pa.schema(_KEY + [(column, _type(column)) for column in EngineSample._fields])
+_SERIES = [*_KEY, ("replica", pa.string()), ("model", pa.string()), ("metric", pa.string())]
+_HISTOGRAM = pa.schema(
+    [
+        *_SERIES,
+        ("edge_set_id", pa.int32()),
+        ("interval_seconds", pa.float64()),
+        ("increases", pa.list_(pa.float64())),
+        ("sum_increase_seconds", pa.float64()),
+        ("sum_seconds", pa.float64()),
+        ("count", pa.float64()),
+    ]
+)
+_BASE = pa.schema([*_SERIES, ("edge_set_id", pa.int32()), ("buckets", pa.list_(pa.float64()))])
+
+SCHEMAS = {
+    "scrape": _SCRAPE,
+    "gpu_sample": _GPU,
+    "engine_sample": _ENGINE,
+    "engine_histogram": _HISTOGRAM,
+    "histogram_base": _BASE,
+}
+
+
+def frame(table: str, rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Rows in the table's column order → an Arrow table. `rows` may be empty."""
+    schema = SCHEMAS[table]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,192 @@
+"""Answers of targets → rows, one transaction a batch.
+
+Used by the live rounds and by replay, so that a recording goes through the very same code. Holds what
+must be remembered between scrapes: each target's reader, the last histogram buckets, the edge sets.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from collectors import frames
+from collectors.counters import Increase, Key, Last, increase
+from collectors.fetch import Fetched
+from collectors.reading import EngineSample, Reading
+from collectors.registry import KINDS, UnknownKindError, detect
+from collectors.source import TargetReader
+from collectors.target import Target
+from sql.store import Store, Writer, to_json
+
+
+class Known(NamedTuple):
+    """What is remembered of a target's last good scrape."""
+
+    last_ok: datetime | None = None
+    replicas: frozenset[tuple[str, str | None]] = frozenset()
+    """(replica, model) of each engine row."""
+    described: tuple[Any, ...] | None = None
+    """(found kind, role, missing, notes) as written to table `target`."""
+
+
+class Scraped(NamedTuple):
+    """One target's answer, read."""
+
+    target: Target
+    ts: datetime
+    fetched: Fetched
+    reading: Reading | None
+    error: str | None
+
+
+@dataclass
+class Ingest:
+    """The one place where answers become rows. Not thread-safe: one batch at a time."""
+
+    store: Store
+    readers: dict[str, TargetReader] = field(default_factory=dict)
+    known: MutableMapping[str, Known] = field(default_factory=dict)
+    lasts: MutableMapping[Key, Last] = field(default_factory=dict)
+    edge_sets: MutableMapping[tuple[float, ...], int] = field(default_factory=dict)
+
+    def restore(self) -> None:
+        """Go on where an earlier process on this store ended: last buckets, edge sets, replicas."""
+        for edge_set_id, edges in self.store.query_rows("edge_sets"):
+            self.edge_sets[tuple(edges)] = edge_set_id
+        for target, replica, model, metric, edges, ts, base_ts, buckets, total in self.store.query_rows(
+            "histogram_lasts"
+        ):
+            key = Key(target, replica, model, metric)
+            self.lasts[key] = Last(ts, tuple(edges), tuple(buckets), total, base_ts)
+        for target, replica, model, ts in self.store.query_rows("engine_replicas"):
+            before = self.known.get(target, Known())
+            self.known[target] = Known(ts, before.replicas | {(replica, model)})
+
+    def read(self, target: Target, ts: datetime, fetched: Fetched) -> Scraped:
+        """Read one answer. What the target got wrong becomes `Scraped.error`, never an exception."""
+        if fetched.error is not None:
+            return Scraped(target, ts, fetched, None, fetched.error)
+        reader = self.readers.get(target.name)
+        if reader is None or target.kind not in ("auto", reader.kind.name):
+            try:
+                kind = detect(fetched.body) if target.kind == "auto" else KINDS[target.kind]
+            except UnknownKindError as error:
+                return Scraped(target, ts, fetched, None, str(error))
+            reader = self.readers[target.name] = TargetReader(kind)
+        reading = reader.read(fetched.body)
+        if not reading.gpus and not reading.engines:
+            del self.readers[target.name]  # another program may answer on this port now: detect anew
+            return Scraped(target, ts, fetched, reading, f"no {reader.kind.name} metrics in the answer")
+        return Scraped(target, ts, fetched, reading, None)
+
+    def commit(self, batch: Iterable[Scraped]) -> None:
+        """Write a batch in one transaction. Raises duckdb.Error; nothing is remembered then."""
+        with self.store.write() as writer:
+            writing = _Batch(
+                writer, ChainMap({}, self.known), ChainMap({}, self.lasts), ChainMap({}, self.edge_sets)
+            )
+            for scraped in batch:
+                writing.add(scraped)
+            for table, values in writing.rows.items():
+                if values:
+                    writer.append(table, frames.frame(table, values))
+        self.known.update(writing.known.maps[0])
+        self.lasts.update(writing.lasts.maps[0])
+        self.edge_sets.update(writing.edge_sets.maps[0])
+
+    def sync_targets(self, targets: Iterable[Target], now: datetime) -> None:
+        """Bring table `target` to the list as it is: new and changed ones written, the others marked gone."""
+        listed = list(targets)
+        with self.store.write() as writer:
+            for target in listed:
+                writer.run(
+                    "upsert_target", target=target.name, kind=target.kind, url=target.shown_url,
+                    project=target.project, environment=target.environment, labels=to_json(target.labels),
+                    interval_seconds=target.interval_seconds, gpus=list(target.gpus),
+                    memory_reservation_ratio=target.memory_reservation_ratio, now=now,
+                )  # fmt: skip
+            writer.run("mark_targets_gone", names=[target.name for target in listed], now=now)
+        for name in self.readers.keys() - {target.name for target in listed}:
+            del self.readers[name]
+
+
+@dataclass
+class _Batch:
+    """One transaction in the making. What it learns goes to the front of each ChainMap."""
+
+    writer: Writer
+    known: ChainMap[str, Known]
+    lasts: ChainMap[Key, Last]
+    edge_sets: ChainMap[tuple[float, ...], int]
+    rows: dict[str, list[Any]] = field(default_factory=lambda: {table: [] for table in frames.SCHEMAS})
+
+    def add(self, scraped: Scraped) -> None:
+        fetched, reading = scraped.fetched, scraped.reading
+        counts = (None, None, None)
+        if reading is not None:
+            counts = (reading.lines, reading.rejected_lines, reading.unowned_lines)
+        row = frames.ScrapeRow(
+            scraped.ts, scraped.target.name, scraped.error is None, fetched.status, fetched.duration_seconds,
+            len(fetched.body) or None, *counts, scraped.error,
+        )  # fmt: skip
+        self.rows["scrape"].append(row)
+        if reading is not None and scraped.error is None:
+            self._samples(scraped.target, scraped.ts, reading)
+
+    def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
+        key = (ts, target.name)
+        known = self.known.get(target.name, Known())
+        self.rows["gpu_sample"].extend(key + gpu for gpu in reading.gpus)
+        engines = reading.engines
+        if target.model is not None:
+            engines = [engine if engine.model else engine._replace(model=target.model) for engine in engines]
+        self.rows["engine_sample"].extend(key + engine for engine in engines)
+        zero_since = _zero_since(engines, known)
+        for histogram in reading.histograms:
+            series = Key(target.name, histogram.replica, histogram.model or target.model, histogram.metric)
+            since = zero_since.get((series.replica, series.model))
+            step = increase(self.lasts.get(series), histogram, ts, since)
+            self.lasts[series] = step.last
+            self._histogram(series, step, histogram.count)
+        description = (reading.source, reading.role, reading.missing, reading.notes)
+        if known.described != description:
+            self.writer.run(
+                "describe_target", target=target.name, found_kind=reading.source, role=reading.role,
+                missing=list(reading.missing), notes=list(reading.notes),
+            )  # fmt: skip
+        replicas = frozenset((engine.replica, engine.model) for engine in engines)
+        self.known[target.name] = Known(ts, replicas, description)
+
+    def _histogram(self, series: Key, step: Increase, count: float | None) -> None:
+        last = step.last
+        edge_set_id = self.edge_sets.get(last.edges_seconds)
+        if edge_set_id is None:
+            edge_set_id = int(self.writer.run("add_edge_set", edges=list(last.edges_seconds))[0][0])
+            self.edge_sets[last.edges_seconds] = edge_set_id
+        head = (last.ts, series.target, series.replica, series.model, series.metric, edge_set_id)
+        self.rows["engine_histogram"].append(
+            (*head, step.interval_seconds, step.increases, step.sum_increase_seconds, last.sum_seconds, count)
+        )
+        if step.write_base:
+            self.rows["histogram_base"].append((*head, last.buckets))
+
+
+def _zero_since(engines: list[EngineSample], known: Known) -> dict[tuple[str, str | None], datetime]:
+    """For which replicas a histogram seen for the first time counts from 0, and since when.
+
+    Those that were there at the last good scrape (the engine made the series since), and those whose
+    process started after it.
+    """
+    if known.last_ok is None:
+        return {}
+    last_ok = known.last_ok.replace(tzinfo=UTC).timestamp()
+    zero_since = {}
+    for engine in engines:
+        replica = (engine.replica, engine.model)
+        started = engine.process_start_time_seconds
+        if replica in known.replicas or (started is not None and started >= last_ok):
+            zero_since[replica] = known.last_ok
+    return zero_since

@@ -1,0 +1,104 @@
+"""Scrape rounds: all targets of one interval, fetched together, written in one transaction.
+
+A hung target must not hold back the others' facts: what has answered after `GRACE_SECONDS` is written;
+the stragglers of the round follow in a transaction of their own when they are done or timed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import aiohttp
+
+from collectors.fetch import BODY_LIMIT, fetch
+from collectors.ingest import Ingest, Scraped
+from collectors.target import Target
+
+GRACE_SECONDS = 1.0
+"""How long a round waits for everyone before it writes what is there."""
+
+SPREAD = 0.4
+"""The part of the interval over which the requests of a big round are spread."""
+
+SPREAD_SECONDS = 0.002
+"""At most this much time between two requests."""
+
+
+@dataclass
+class RoundStats:
+    """Our own telemetry; counted since start."""
+
+    rounds: int = 0
+    scrapes_ok: int = 0
+    scrapes_failed: int = 0
+    skipped: int = 0
+    """Targets still busy with the scrape before when the next was due."""
+    rows_committed: int = 0
+    last_commit: datetime | None = None
+    last_round_seconds: float = 0.0
+
+
+@dataclass
+class Rounds:
+    """Runs rounds on one event loop. `clock` gives UTC without a zone."""
+
+    ingest: Ingest
+    session: aiohttp.ClientSession
+    clock: Callable[[], datetime]
+    body_limit: int = BODY_LIMIT
+    stats: RoundStats = field(default_factory=RoundStats)
+    on_commit: Callable[[], Awaitable[None]] | None = None
+    _busy: set[str] = field(default_factory=set)
+    _commit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def run(self, targets: Sequence[Target], interval_seconds: float) -> None:
+        """One round. Returns when every target has answered or timed out and all is committed."""
+        started = asyncio.get_running_loop().time()
+        due = [target for target in targets if target.name not in self._busy]
+        self.stats.skipped += len(targets) - len(due)
+        if not due:
+            return
+        gap = min(SPREAD_SECONDS, SPREAD * interval_seconds / len(due))
+        tasks = {asyncio.create_task(self._scrape(target, i * gap)) for i, target in enumerate(due)}
+        try:
+            done, waiting = await asyncio.wait(tasks, timeout=len(due) * gap + GRACE_SECONDS)
+            await self._commit(task.result() for task in done)
+            if waiting:
+                done, _ = await asyncio.wait(waiting)
+                await self._commit(task.result() for task in done)
+        finally:
+            for task in tasks:
+                task.cancel()
+        self.stats.rounds += 1
+        self.stats.last_round_seconds = asyncio.get_running_loop().time() - started
+
+    async def _scrape(self, target: Target, delay: float) -> Scraped:
+        self._busy.add(target.name)
+        try:
+            if delay:
+                await asyncio.sleep(delay)
+            ts = self.clock()
+            reader = self.ingest.readers.get(target.name)
+            close = reader is not None and reader.kind.name == "llamacpp"
+            fetched = await fetch(self.session, target, body_limit=self.body_limit, close=close)
+            try:
+                return self.ingest.read(target, ts, fetched)
+            except Exception as error:  # noqa: BLE001 (stored and shown; one target must not end the round)
+                words = f"infermeter failed to read the answer ({type(error).__name__}: {error}); please report"
+                return Scraped(target, ts, fetched, None, words)
+        finally:
+            self._busy.discard(target.name)
+
+    async def _commit(self, results: Iterable[Scraped]) -> None:
+        batch = list(results)
+        async with self._commit_lock:
+            await asyncio.to_thread(self.ingest.commit, batch)
+        good = sum(1 for scraped in batch if scraped.error is None)
+        self.stats.scrapes_ok += good
+        self.stats.scrapes_failed += len(batch) - good
+        self.stats.last_commit = self.clock()
+        if self.on_commit is not None:
+            await self.on_commit()
