@@ -37,7 +37,7 @@ _current: Runtime | None = None
 
 def set_current(runtime: Runtime | None) -> None:
     """Make `runtime` the one that pages and routes see."""
-    global _current  # noqa: PLW0603 (Streamlit runs pages as scripts: a module is the only shared place)
+    global _current
     _current = runtime
 
 

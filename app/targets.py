@@ -32,7 +32,7 @@ class TargetList:
             for target in file_list.targets:
                 other = by_name.setdefault(target.name, target)
                 if other is not target:
-                    problems.append(f"target {target.name} stands twice; the one at {other.shown_url} is used")
+                    problems.append(f"{target.name} stands twice; the one at {other.shown_url} is used")
         self.problems = problems
         targets = list(by_name.values())
         changed = targets != self.targets

@@ -52,7 +52,7 @@ class Rounds:
     stats: RoundStats = field(default_factory=RoundStats)
     on_commit: Callable[[], Awaitable[None]] | None = None
     _busy: set[str] = field(default_factory=set)
-    _commit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    committing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, targets: Sequence[Target], interval_seconds: float) -> None:
         """One round. Returns when every target has answered or timed out and all is committed."""
@@ -87,14 +87,16 @@ class Rounds:
             try:
                 return self.ingest.read(target, ts, fetched)
             except Exception as error:  # noqa: BLE001 (stored and shown; one target must not end the round)
-                words = f"infermeter failed to read the answer ({type(error).__name__}: {error}); please report"
+                words = (
+                    f"infermeter could not read the answer, please report: {type(error).__name__}: {error}"
+                )
                 return Scraped(target, ts, fetched, None, words)
         finally:
             self._busy.discard(target.name)
 
     async def _commit(self, results: Iterable[Scraped]) -> None:
         batch = list(results)
-        async with self._commit_lock:
+        async with self.committing:
             await asyncio.to_thread(self.ingest.commit, batch)
         good = sum(1 for scraped in batch if scraped.error is None)
         self.stats.scrapes_ok += good

@@ -34,10 +34,11 @@ class StoreBusyError(StoreError):
 @cache
 def migrations() -> tuple[tuple[int, str, str], ...]:
     """All migrations in order: (number, file name, SQL text). Raises StoreError on a gap."""
-    found = []
-    for entry in files("sql").joinpath("migrations").iterdir():
-        if match := _MIGRATION.match(entry.name):
-            found.append((int(match.group(1)), entry.name, entry.read_text(encoding="utf-8")))
+    found = [
+        (int(match.group(1)), entry.name, entry.read_text(encoding="utf-8"))
+        for entry in files("sql").joinpath("migrations").iterdir()
+        if (match := _MIGRATION.match(entry.name))
+    ]
     found.sort()
     numbers = [number for number, _, _ in found]
     if numbers != list(range(1, len(numbers) + 1)):

@@ -1,0 +1,213 @@
+"""The monitor: scraping, judging, telling and housekeeping, in a thread and an event loop of its own.
+
+APScheduler starts the jobs, coalesced and one instance each. The loop is not the web server's, so a slow
+page cannot delay a scrape, and a hung exporter cannot delay an alert: each job waits only for its own work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import aiohttp
+from apscheduler.executors.asyncio import AsyncIOExecutor
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from alerts.judge import judge
+from alerts.outbox import deliver
+from app.config import Config
+from app.housekeeping import housekeeping
+from app.targets import TargetList
+from collectors.fetch import new_session
+from collectors.ingest import Ingest
+from collectors.rounds import Rounds
+from sql.store import Store
+
+log = logging.getLogger("infermeter")
+
+DELIVER_EVERY_SECONDS = 1.0
+TARGETS_EVERY_SECONDS = 5.0
+HOUSEKEEPING_EVERY_SECONDS = 3600.0
+STOP_SECONDS = 4.0
+"""Ctrl-C must end the process within 5 s."""
+
+STALLED_INTERVALS = 3
+STALLED_AT_LEAST_SECONDS = 15.0
+
+
+@dataclass
+class JobState:
+    """How a job is doing; shown by /healthz and /metrics."""
+
+    runs: int = 0
+    failures: int = 0
+    last_ok: datetime | None = None
+    last_error: str | None = None
+    """In words; None when the last run went well."""
+
+
+@dataclass
+class Monitor:
+    """Start once, stop once. `clock` gives UTC without a zone."""
+
+    store: Store
+    config: Config
+    targets: TargetList
+    clock: Callable[[], datetime]
+    jobs: dict[str, JobState] = field(default_factory=dict)
+    started_at: datetime | None = None
+    rounds: Rounds | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _stopping: asyncio.Event | None = None
+    _thread: threading.Thread | None = None
+    _ready: threading.Event = field(default_factory=threading.Event)
+    _failed: BaseException | None = None
+
+    def start(self) -> None:
+        """Start the thread; returns when the first jobs are scheduled. Raises what kept it from starting."""
+        self._thread = threading.Thread(target=self._run, name="infermeter-monitor", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def stop(self) -> None:
+        """End the jobs; a transaction that has begun is finished first. At most `STOP_SECONDS`."""
+        if self._loop is not None and self._stopping is not None and self._thread is not None:
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:  # noqa: BLE001 (handed to start(), or logged: this is a thread's top)
+            self._failed = error
+            log.error("the monitor ended: %s: %s", type(error).__name__, error)
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        ingest = Ingest(self.store)
+        await asyncio.to_thread(ingest.restore)
+        async with new_session() as session:
+            self.rounds = Rounds(ingest, session, self.clock, self.config.scrape.body_limit_bytes)
+            scheduler = AsyncIOScheduler(
+                timezone="UTC",
+                executors={"default": AsyncIOExecutor()},
+                job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            )
+            self.started_at = self.clock()
+            await self._sync_targets(scheduler, first=True)
+            alerts = self.config.alerts
+            self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, lambda: self._sync_targets(scheduler))
+            self._add(scheduler, "judge", alerts.evaluate_interval, self._judge)
+            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, lambda: self._deliver(session))
+            self._add(scheduler, "housekeeping", HOUSEKEEPING_EVERY_SECONDS, self._housekeeping, delay=60.0)
+            scheduler.start()
+            self._ready.set()
+            try:
+                await self._stopping.wait()
+            finally:
+                scheduler.shutdown(wait=False)
+                await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
+        """Cancel what is in flight; work already in a thread (a commit) is awaited by `asyncio.run`."""
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _add(
+        self,
+        scheduler: AsyncIOScheduler,
+        name: str,
+        seconds: float,
+        work: Callable[[], Awaitable[None]],
+        delay: float = 0.0,
+    ) -> None:
+        state = self.jobs.setdefault(name, JobState())
+
+        async def job() -> None:
+            await self._guarded(name, state, work)
+
+        first = self.clock() + timedelta(seconds=delay)
+        scheduler.add_job(
+            job, "interval", seconds=seconds, id=name, name=name, next_run_time=first, replace_existing=True
+        )
+
+    async def _guarded(self, name: str, state: JobState, work: Callable[[], Awaitable[None]]) -> None:
+        state.runs += 1
+        try:
+            await work()
+        except Exception as error:
+            state.failures += 1
+            state.last_error = f"{type(error).__name__}: {error}"
+            log.exception("job %s failed", name)
+        else:
+            state.last_ok = self.clock()
+            state.last_error = None
+
+    async def _sync_targets(self, scheduler: AsyncIOScheduler, first: bool = False) -> None:
+        changed = await asyncio.to_thread(self.targets.refresh, self.clock())
+        if not changed and not first:
+            return
+        rounds = self.rounds
+        assert rounds is not None
+        async with rounds.committing:
+            await asyncio.to_thread(rounds.ingest.sync_targets, self.targets.targets, self.clock())
+        wanted = self.targets.by_interval()
+        names = {f"scrape every {interval:g} s": interval for interval in wanted}
+        for job in scheduler.get_jobs():
+            if job.id.startswith("scrape every ") and job.id not in names:
+                job.remove()
+                self.jobs.pop(job.id, None)
+        present = {job.id for job in scheduler.get_jobs()}
+        for name, interval in names.items():
+            if name not in present:
+                self._add(scheduler, name, interval, lambda interval=interval: self._scrape(interval))
+
+    async def _scrape(self, interval: float) -> None:
+        assert self.rounds is not None
+        # Looked up at each round, so that a changed list needs no new job.
+        await self.rounds.run(self.targets.by_interval().get(interval, []), interval)
+
+    async def _judge(self) -> None:
+        await asyncio.to_thread(judge, self.store, self.config.alerts, self.clock(), self.config.links_base)
+
+    async def _deliver(self, session: aiohttp.ClientSession) -> None:
+        await deliver(self.store, self.config.alerts.channels, self.clock, session)
+
+    async def _housekeeping(self) -> None:
+        await asyncio.to_thread(housekeeping, self.store, self.config.retention, self.clock())
+
+    def trouble(self, now: datetime) -> list[str]:
+        """Why the monitor cannot be trusted at the moment, in words; empty when it can."""
+        if self._failed is not None:
+            return [f"the monitor ended: {self._failed}"]
+        if self._thread is None or not self._thread.is_alive() or self.started_at is None:
+            return ["the monitor is not running"]
+        reasons = []
+        intervals = self.targets.by_interval()
+        if intervals and self.rounds is not None:
+            shortest = min(intervals)
+            timeout = max(target.timeout_seconds for target in intervals[shortest])
+            limit = max(STALLED_INTERVALS * shortest + timeout, STALLED_AT_LEAST_SECONDS)
+            since = self.rounds.stats.last_commit or self.started_at
+            if (age := (now - since).total_seconds()) > limit:
+                reasons.append(f"scraping has stalled: nothing written for {age:.0f} s (limit {limit:.0f} s)")
+        judge_state = self.jobs.get("judge", JobState())
+        limit = max(STALLED_INTERVALS * self.config.alerts.evaluate_interval, STALLED_AT_LEAST_SECONDS)
+        if (age := (now - (judge_state.last_ok or self.started_at)).total_seconds()) > limit:
+            reasons.append(f"alerts have not been judged for {age:.0f} s (limit {limit:.0f} s)")
+        reasons.extend(
+            f"job {name}: {state.last_error}" for name, state in self.jobs.items() if state.last_error
+        )
+        return reasons

@@ -1,0 +1,3 @@
+-- purpose: raw rows of scrape past retention go
+-- parameters: before (UTC)
+DELETE FROM scrape WHERE ts < $before
