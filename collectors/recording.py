@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,15 +44,16 @@ def line(t: float, target: Target, fetched: Fetched) -> dict[str, Any]:
     return entry
 
 
-def write(path: Path, lines: Iterable[dict[str, Any]]) -> int:
-    """Write a recording; the number of lines. Plain text when the name does not end in `.gz`."""
-    count = 0
+@contextmanager
+def writer(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that appends one line at a time. Plain text when the name does not end in `.gz`."""
     with _open(path, "wt") as stream:
-        for entry in lines:
-            # ensure_ascii keeps bytes that were not UTF-8 (as surrogates) writable.
+
+        def write(entry: dict[str, Any]) -> None:
+            # JSON's ASCII form keeps bytes that were not UTF-8 (held as surrogates) writable.
             stream.write(json.dumps(entry, separators=(",", ":")) + "\n")
-            count += 1
-    return count
+
+        yield write
 
 
 def read(path: Path) -> Iterator[Answer]:
@@ -71,14 +73,6 @@ def read(path: Path) -> Iterator[Answer]:
     except (EOFError, gzip.BadGzipFile) as error:
         message = f"{path} after line {number}: the gzip stream is cut or broken ({error})"
         raise RecordingError(message) from error
-
-
-def parse_line(entry: dict[str, Any]) -> Answer:
-    """One already decoded line. Raises RecordingError."""
-    try:
-        return _answer(entry)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordingError(f"not a line of a recording ({_words(error)})") from error
 
 
 def _answer(entry: dict[str, Any]) -> Answer:

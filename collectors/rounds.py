@@ -88,7 +88,7 @@ class Rounds:
                 return self.ingest.read(target, ts, fetched)
             except Exception as error:  # noqa: BLE001 (stored and shown; one target must not end the round)
                 words = (
-                    f"infermeter could not read the answer, please report: {type(error).__name__}: {error}"
+                    f"infermeter could not read this, please report: {type(error).__name__}: {error}"
                 )
                 return Scraped(target, ts, fetched, None, words)
         finally:

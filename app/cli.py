@@ -1,0 +1,231 @@
+"""The command line: `infermeter serve | demo | read | record | replay | check-config`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import duckdb
+import typer
+
+from app.config import Config, ConfigError, check_config, load_config
+from collectors.durations import parse_duration
+from sql.store import Store, StoreError
+
+app = typer.Typer(
+    name="infermeter",
+    help="Watches LLM inference on GPUs: why it is slow or about to die, and who pays for it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DEFAULT_CONFIG = Path("infermeter.yaml")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Configuration file. Without it: ./infermeter.yaml, if there is one."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
+    """What went wrong, on stderr, without a traceback."""
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+def _config(path: Path | None) -> Config | None:
+    """The configuration, or None when none was named and none is there."""
+    if path is None:
+        if not DEFAULT_CONFIG.exists():
+            return None
+        path = DEFAULT_CONFIG
+    try:
+        return load_config(path)
+    except ConfigError as error:
+        _fail(str(error), 2)
+
+
+def _logging(verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+
+
+@app.command()
+def serve(
+    config: ConfigOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the configured.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the configured.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is going on.")] = False,
+) -> None:
+    """Collect, judge, alert and show, in one process."""
+    from app.run import serve_forever
+    from app.server import ListenError
+
+    _logging(verbose)
+    try:
+        serve_forever(_config(config), host=host, port=port, said=typer.echo)
+    except (StoreError, ListenError) as error:
+        _fail(str(error))
+
+
+@app.command()
+def demo(
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(help="A fault to show, as name@where, e.g. memory_creep@node-2. May be repeated."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
+    seed: Annotated[int, typer.Option(help="Another seed, another fleet's day.")] = 1,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is going on.")] = False,
+) -> None:
+    """A simulated fleet over real HTTP, and infermeter watching it."""
+    from app.demo.run import DemoError, run_demo
+    from app.server import ListenError
+
+    _logging(verbose)
+    try:
+        run_demo(faults=fault or [], host=host, port=port, seed=seed, said=typer.echo)
+    except (StoreError, ListenError, DemoError) as error:
+        _fail(str(error))
+
+
+@app.command()
+def read(
+    file: Annotated[Path, typer.Argument(help="An exposition, as a target answered it.")],
+    kind: Annotated[str, typer.Option(help="The kind of target; auto finds it from the text.")] = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Read one exposition through the real collector and say what is in it."""
+    from app.read import ReadError, read_payload, render_text
+
+    try:
+        payload = read_payload(file, kind=kind)
+    except ReadError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{file} cannot be read: {error.strerror}")
+    typer.echo(json.dumps(payload, ensure_ascii=False) if as_json else render_text(payload))
+
+
+@app.command()
+def record(
+    out: Annotated[Path, typer.Argument(help="The recording to write, e.g. out.jsonl.gz.")],
+    config: ConfigOption = None,
+    for_: Annotated[str | None, typer.Option("--for", help="How long, e.g. 10m; until Ctrl-C without.")] = None,
+) -> None:
+    """Record what the configured targets answer, for a bug report or a back-test of a rule."""
+    from app.recorder import record as record_answers
+    from app.run import target_list
+
+    loaded = _config(config)
+    try:
+        seconds = None if for_ is None else parse_duration(for_)
+    except ValueError as error:
+        _fail(f"--for: {error}", 2)
+    targets, notes = target_list(loaded or Config())
+    for note in notes:
+        typer.echo(note, err=True)
+    if not targets.targets:
+        _fail("there is nothing to record: no targets")
+    said: set[str] = set()
+
+    def say_once(message: str) -> None:
+        if message not in said:
+            said.add(message)
+            typer.echo(message, err=True)
+
+    typer.echo(f"recording {len(targets.targets)} targets to {out}; Ctrl-C ends it", err=True)
+    try:
+        count = asyncio.run(record_answers(out, targets, seconds, say_once))
+    except KeyboardInterrupt:
+        typer.echo(f"{out} is written", err=True)
+        return
+    except OSError as error:
+        _fail(f"{out} cannot be written: {error.strerror}")
+    typer.echo(f"{count} answers in {out}", err=True)
+
+
+@app.command()
+def replay(
+    recording: Annotated[Path, typer.Argument(help="A recording made by `infermeter record`.")],
+    config: ConfigOption = None,
+    store: Annotated[Path | None, typer.Option(help="Keep the rows in this new DuckDB file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a recording through the whole pipeline on its own clock; print findings and incident changes."""
+    from app.replay import moment
+    from app.replay import replay as replay_answers
+    from collectors.recording import RecordingError
+    from collectors.recording import read as read_recording
+
+    loaded = _config(config) or Config()
+    # A back-test tells nobody.
+    quiet = loaded.model_copy(update={"alerts": loaded.alerts.model_copy(update={"channels": []})})
+    if store is not None and store.exists():
+        _fail(f"{store} exists; a replay needs a new file")
+    try:
+        opened = Store.open(store or ":memory:")
+        try:
+            for event in replay_answers(read_recording(recording), quiet, opened):
+                if as_json:
+                    typer.echo(json.dumps(event._asdict(), ensure_ascii=False))
+                else:
+                    when = f"{moment(event.t):%Y-%m-%d %H:%M:%S}"
+                    typer.echo(f"{when}  {event.kind:8} {event.state:9} {event.name} {event.subject}: {event.reason}")
+        finally:
+            opened.close()
+    except (RecordingError, StoreError) as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{recording} cannot be read: {error.strerror}")
+
+
+@app.command("check-config")
+def check_config_command(
+    config: Annotated[Path, typer.Argument(help="The file to check.")] = DEFAULT_CONFIG,
+) -> None:
+    """Say everything that is wrong with a configuration, at once."""
+    try:
+        lines = check_config(config)
+    except ConfigError as error:
+        _fail(str(error), 2)
+    for line in lines:
+        typer.echo(line)
+
+
+@app.command()
+def version() -> None:
+    """The versions of infermeter and of what it stands on."""
+    import polars
+    import streamlit
+
+    typer.echo(
+        f"infermeter {package_version('infermeter')} (Python {sys.version.split()[0]}, DuckDB {duckdb.__version__},"
+        f" Polars {polars.__version__}, Streamlit {streamlit.__version__})"
+    )
+
+
+def main() -> None:
+    """Entry point of the `infermeter` command."""
+    try:
+        app()
+    except BrokenPipeError:
+        # `infermeter replay … | head` is not a fault.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Putting the process together: targets, store, monitor, server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from app import runtime
+from app.config import Config
+from app.monitor import Monitor
+from app.server import listening_socket, serve
+from app.targets import TargetList
+from collectors.discovery import discover
+from collectors.file_sd import FileSd
+from sql.store import Store
+
+
+def target_list(config: Config) -> tuple[TargetList, list[str]]:
+    """The targets of a configuration, and what there is to say about them.
+
+    With no target and no list configured, and `discover` on, looks for local exporters.
+    """
+    targets = TargetList(config, [FileSd(entry) for entry in config.file_sd])
+    notes: list[str] = []
+    if config.discover:
+        discovery = asyncio.run(discover())
+        targets.found = discovery.found
+        notes.extend(discovery.notes)
+    targets.refresh(runtime.utc_now())
+    notes.extend(targets.problems)
+    return targets, notes
+
+
+def serve_forever(
+    config: Config | None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    said: Callable[[str], None],
+    before: Callable[[Store], Sequence[str]] | None = None,
+) -> None:
+    """Run until stopped. Raises StoreError or ListenError when it cannot start.
+
+    `before` is called with the open store before anything runs (the demo fills in its last hour there)
+    and returns lines to say.
+    """
+    settings = config or Config()
+    listen = settings.listen.model_copy(
+        update={key: value for key, value in (("host", host), ("port", port)) if value is not None}
+    )
+    settings = settings.model_copy(update={"listen": listen})
+    listener = listening_socket(listen.host, listen.port)
+    store = Store.open(settings.store)
+    try:
+        if config is None:
+            said("no configuration: looking for exporters on this machine")
+        targets, notes = target_list(settings)
+        for note in notes:
+            said(note)
+        if before is not None:
+            for line in before(store):
+                said(line)
+        monitor = Monitor(store, settings, targets, runtime.utc_now)
+        runtime.set_current(
+            runtime.Runtime(store, settings, simulated=settings.simulated, monitor=monitor, notes=notes)
+        )
+        said(f"{len(targets.targets)} targets, store {store.location}")
+        said(f"infermeter is at {settings.links_base}  (Ctrl-C ends it)")
+        serve(listener)
+    finally:
+        listener.close()
+        store.close()
+    said("stopped; everything committed is in the store")
