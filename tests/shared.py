@@ -1,0 +1,14 @@
+"""Where the wide sample data lies, for tests that check against more than the repository holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+REPOSITORY: Path = Path(__file__).resolve().parent.parent
+SHARED: Path = REPOSITORY.parent / "shared"
+
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"the wide sample data is not here ({SHARED} is no folder)"
+)
