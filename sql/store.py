@@ -116,12 +116,18 @@ class Store:
         DuckDB database, is from a newer infermeter, or cannot be written.
         """
         name = str(location).removeprefix("duckdb:///")
-        if name != ":memory:":
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
+        if match := re.match(r"[a-z][a-z0-9+]+:(?!\\)", name):
+            raise StoreError(
+                f"{match.group()} is not a store that this version can open; give a path or duckdb:///PATH"
+            )
         try:
+            if name != ":memory:":
+                Path(name).parent.mkdir(parents=True, exist_ok=True)
             connection = duckdb.connect(name, config={"autoinstall_known_extensions": False})
         except duckdb.Error as error:
             raise _opening_error(name, str(error)) from error
+        except OSError as error:
+            raise StoreError(f"{name} cannot be opened: {error.strerror} ({error.filename})") from error
         connection.execute("SET TimeZone = 'UTC'")
         store = cls(connection, name)
         try:
