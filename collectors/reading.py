@@ -81,7 +81,7 @@ class Histogram(NamedTuple):
     buckets: tuple[float, ...]
     """Cumulative counts, one per edge; the last is the count."""
     sum_seconds: float | None
-    count: float | None
+    count: float | None  # type: ignore[assignment]  # the contract's name; tuple.count is not needed
 
 
 class Reading(NamedTuple):
