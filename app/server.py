@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app import runtime
+from app import api, runtime
 from app.telemetry import exposition
 
 MAIN_SCRIPT = Path(__file__).with_name("main.py")
@@ -69,7 +69,7 @@ def build() -> st.App:
     return st.App(
         MAIN_SCRIPT,
         lifespan=_lifespan,
-        routes=[Route("/healthz", healthz), Route("/metrics", metrics)],
+        routes=[Route("/healthz", healthz), Route("/metrics", metrics), *api.routes()],
     )
 
 
