@@ -1,0 +1,93 @@
+"""URLs of targets: checked, completed, and shown without what is secret in them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+DEFAULT_PATH = "/metrics"
+"""Where exporters and engines serve their metrics unless told otherwise."""
+
+SECRET_WORDS = ("key", "token", "secret", "pass", "pwd", "auth", "sig", "credential")
+"""A query parameter whose name holds one of these never shows its value."""
+
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
+_UNFIT = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
+
+
+def checked_url(value: str) -> str:
+    """The URL, stripped, with `/metrics` where it has no path, without a fragment.
+
+    Raises ValueError, with the cure and without any credentials, for what cannot be fetched.
+    """
+    value = value.strip()
+    if not value:
+        raise ValueError("is empty; write the URL of the metrics, like http://gpu-node-1:9400/metrics")
+    scheme = _SCHEME.match(value)
+    if scheme is None:
+        raise ValueError(f"does not say http or https; write {_with_scheme(value)}")
+    if scheme.group(1).lower() not in ("http", "https"):
+        raise ValueError(f"starts with {scheme.group(1)}://; only http:// and https:// can be scraped")
+    if _UNFIT.search(value):
+        raise ValueError("holds a space or a control character; write it as %20 (or %0A …)")
+    parts = _split(value)
+    if parts is None or parts.username is not None:
+        raise ValueError("cannot be read; write it like http://gpu-node-1:9400/metrics")
+    path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def split_credentials(value: str) -> tuple[str, dict[str, str] | None]:
+    """A URL without its `user:password@`, and these as `username` and `password`, or None."""
+    parts = _split(value.strip())
+    if parts is None or not parts.username:
+        return value, None
+    rest = parts.netloc.rpartition("@")[2]
+    found = {"username": unquote(parts.username), "password": unquote(parts.password or "")}
+    return urlunsplit(parts._replace(netloc=rest)), found
+
+
+def shown_url(value: str) -> str:
+    """The URL as people may see it: no credentials, no value of a secret-looking parameter."""
+    parts = _split(value)
+    if parts is None:
+        return "(not a URL)"
+    query = [
+        (name, "hidden" if any(word in name.lower() for word in SECRET_WORDS) else content)
+        for name, content in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    return urlunsplit(
+        parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(query, safe="/:[],"))
+    )
+
+
+def default_name(url: str) -> str:
+    """What a target is called that was given no name: host:port, with the path where it is unusual.
+
+    Empty for what is no URL.
+    """
+    parts = _split(url.strip())
+    if parts is None or not parts.scheme:
+        return ""
+    place = parts.netloc.rpartition("@")[2]
+    path = parts.path.rstrip("/")
+    return place if path in ("", DEFAULT_PATH) else place + path
+
+
+def _split(value: str) -> SplitResult | None:
+    """The parts, or None when there is no host or the port is no number (the standard messages
+    would show the password)."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.hostname else None
+
+
+def _with_scheme(value: str) -> str:
+    """The cure for a URL without a scheme, free of what could be a secret."""
+    place, _, path = re.split(r"[?#]", value)[0].partition("/")
+    if "@" in place or _UNFIT.search(value) or not re.fullmatch(r"[\w.\[\]:-]+", place):
+        return "http:// before the host"
+    return f"http://{place}/{path}" if path else f"http://{place}{DEFAULT_PATH}"
