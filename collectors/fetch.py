@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 import time
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from collectors.exposition import BodyTooLargeError, decompress
+from collectors.exposition import BodyError, decompress
 from collectors.target import Target, TargetSecretError
 
 BODY_LIMIT = 16 * 1024 * 1024
@@ -71,16 +73,14 @@ async def fetch(
             body = decompress(body, body_limit)
     except TimeoutError:
         return failed(f"no whole answer within {target.timeout_seconds:g} s")
-    except BodyTooLargeError:
-        return failed(f"the answer is larger than {body_limit // 1024 // 1024} MiB")
+    except BodyError as error:
+        return failed(str(error))
     except TargetSecretError as error:
         return failed(str(error))
     except aiohttp.ClientConnectorCertificateError as error:
-        return failed(
-            f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs"
-        )
+        return failed(f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs")
     except aiohttp.ClientConnectorError as error:
-        return failed(f"cannot connect: {error.os_error.strerror or error.os_error}")
+        return failed(f"cannot connect: {_connection_words(error.os_error)}")
     except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
         return failed(f"the answer broke off: {type(error).__name__}: {error}")
     if not body.strip():
@@ -88,16 +88,27 @@ async def fetch(
     return Fetched(status, body, time.perf_counter() - started, None)
 
 
+def _connection_words(error: OSError) -> str:
+    """`Connection refused`, not asyncio's `Connect call failed (…)`."""
+    if isinstance(error, socket.gaierror) or not error.errno or error.errno < 0:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
+def _too_large(limit: int) -> BodyError:
+    return BodyError(f"the answer is larger than {limit / 1024 / 1024:g} MiB")
+
+
 async def _limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
     declared = response.content_length
     if declared is not None and declared > limit:
-        raise BodyTooLargeError(limit)
+        raise _too_large(limit)
     chunks = []
     size = 0
     while chunk := await response.content.readany():
         size += len(chunk)
         if size > limit:
-            raise BodyTooLargeError(limit)
+            raise _too_large(limit)
         chunks.append(chunk)
     return b"".join(chunks)
 
