@@ -1,1 +1,140 @@
-"""What a kind of target is: the contract each file in `collectors/gpu/` and `collectors/engines/` fulfils."""
+"""What a kind of target is, and the reader that a scrape loop keeps for one target.
+
+A kind is one file in `collectors/gpu/` or `collectors/engines/` with one line in `collectors/registry.py`.
+A kind whose answer is a Prometheus exposition derives from `ExpositionKind`: it says where each series
+goes (`place`) and, once per set of series, how values become rows (`layout`). Any other answer (JSON,
+CSV) needs `score` and `reader` alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from collectors.exposition import Nowhere, SeriesMemory
+from collectors.reading import EngineSample, GpuSample, Histogram, Reading
+
+Families = Mapping[str, frozenset[str]]
+"""Sample names of an exposition as exposed → all label keys seen on them."""
+
+P = TypeVar("P")
+
+
+def plain(name: str) -> str:
+    """A name as it is compared: lower case, `:` as `_`.
+
+    Managed pipelines lower-case DCGM's names (dcgm-exporter #577), routers rewrite vLLM's and SGLang's
+    colon (sglang #12618), Ray does both.
+    """
+    return name.lower().replace(":", "_")
+
+
+class Kind(Protocol):
+    """Something that answers a scrape."""
+
+    @property
+    def name(self) -> str:
+        """As written in the configuration: dcgm, vllm, …"""
+
+    @property
+    def role(self) -> str:
+        """gpu, engine, router or gateway."""
+
+    def score(self, body: bytes, families: Families) -> int:
+        """How much of an answer is of this kind; 0 when none. The highest kind wins."""
+
+    def reader(self) -> Callable[[bytes], Reading]:
+        """A function that reads the answers of one target, scrape after scrape."""
+
+
+class Rows(NamedTuple):
+    """What one scrape's values say."""
+
+    gpus: list[GpuSample]
+    engines: list[EngineSample]
+    histograms: list[Histogram]
+    notes: tuple[str, ...]
+    """What was odd in this scrape's values."""
+
+
+class Layout(Protocol):
+    """How the values of one set of series become rows. Made once, used while the set stays."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Canonical names the kind can yield and this set of series does not."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd about this set of series."""
+
+    def rows(self, values: list[float]) -> Rows:
+        """The rows; `values` are aligned with the places the layout was made from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpositionKind(ABC, Generic[P]):
+    """A kind that answers with a Prometheus exposition. `P` is where the value of a series goes."""
+
+    name: str
+    role: str
+    marks: tuple[str, ...]
+    """Names (compared as `plain`, `*` allowed) that only this kind shows; `score` counts them."""
+    not_with_labels: frozenset[str] = frozenset()
+    """A marked name with one of these labels belongs to another kind (a router that repeats it)."""
+
+    def score(self, body: bytes, families: Families) -> int:
+        """The number of families that carry one of the kind's marks."""
+        del body
+        return sum(
+            any(fnmatchcase(plain(name), mark) for mark in self.marks)
+            for name, labels in families.items()
+            if not self.not_with_labels & labels
+        )
+
+    def reader(self) -> Callable[[bytes], Reading]:
+        """A reader with its own memory of series."""
+        return _ExpositionReader(self).read
+
+    @abstractmethod
+    def place(self, name: str, labels: dict[str, str]) -> P | Nowhere:
+        """Where the value of a series goes. A pure function: it is asked once per series text."""
+
+    @abstractmethod
+    def layout(self, places: tuple[P, ...]) -> Layout:
+        """How values aligned with `places` become rows."""
+
+
+class _ExpositionReader(Generic[P]):
+    def __init__(self, kind: ExpositionKind[P]) -> None:
+        self._kind = kind
+        self._series = SeriesMemory(kind.place)
+        self._places: tuple[P, ...] | None = None
+        self._layout: Layout = kind.layout(())
+
+    def read(self, body: bytes) -> Reading:
+        scan = self._series.scan(body)
+        if scan.places is not self._places:
+            self._layout = self._kind.layout(scan.places)
+            self._places = scan.places
+        layout = self._layout
+        gpus, engines, histograms, notes = layout.rows(scan.values)
+        return Reading(
+            self._kind.name, self._kind.role, gpus, engines, histograms,
+            scan.lines, scan.rejected, scan.unowned, layout.missing, layout.notes + notes,
+        )  # fmt: skip
+
+
+class TargetReader:
+    """Reads the answers of one target; remembers its series between scrapes."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self._read = kind.reader()
+
+    def read(self, body: bytes) -> Reading:
+        """The canonical rows of one answer. Never raises on what the body holds: bad lines are counted."""
+        return self._read(body)

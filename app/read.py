@@ -1,0 +1,188 @@
+"""`infermeter read`: one answer of a target through the real reader, as JSON or as text.
+
+Pure but for reading the file: no store, no clock, no network.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from app import format as show
+from collectors.exposition import BODY_CAP, BodyError, decompress
+from collectors.quantiles import Quantile, histogram_quantile
+from collectors.reading import Histogram, Reading
+from collectors.registry import UnknownKindError, detect_all, kind_named
+from collectors.source import Kind, TargetReader
+
+_METRICS = ("ttft", "itl", "tpot", "e2e", "queue", "prefill", "decode")
+_PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+_GZIP = b"\x1f\x8b"
+
+
+class ReadError(Exception):
+    """The answer cannot be read as a whole; the message says why and what to do."""
+
+
+def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, Any]:
+    """What one answer says, ready for JSON: no NaN, no infinity, None where not known.
+
+    `source` is a path, or the answer itself; gzip is unpacked. Keys: `source` and `engine` (the kind's name;
+    `engine` is None for a GPU exporter), `role`, `gpus` and `engines` (rows under their canonical names),
+    `histograms` (per metric and model, summed over replicas: `count`, `sum_seconds`, `mean_seconds`,
+    `p50_seconds`, `p95_seconds`, `p99_seconds`, and `p50_range_seconds` … as [lower, upper bucket edge]),
+    `rejected_lines`, `unowned_lines`, `missing`, `notes`. Raises ReadError, and OSError for the file.
+    """
+    body = source if isinstance(source, bytes) else Path(source).read_bytes()
+    try:
+        if body.startswith(_GZIP):
+            body = decompress(body, BODY_CAP)
+        kinds = [kind_named(kind)] if kind != "auto" else detect_all(body)
+    except (BodyError, UnknownKindError) as error:
+        raise ReadError(f"{'this answer' if isinstance(source, bytes) else source}: {error}") from error
+    reading = TargetReader(kinds[0]).read(body)
+    notes = [*reading.notes, *_other_kinds(kinds)]
+    histograms = _histograms(reading.histograms, notes)
+    payload: dict[str, Any] = {
+        "source": reading.source,
+        "engine": None if reading.role == "gpu" else reading.source,
+        "role": reading.role,
+        "gpus": [gpu._asdict() for gpu in reading.gpus],
+        "engines": [engine._asdict() for engine in reading.engines],
+        "histograms": histograms,
+        "rejected_lines": reading.rejected_lines,
+        "unowned_lines": reading.unowned_lines,
+        "missing": list(reading.missing),
+        "notes": notes + _of_nothing(reading),
+    }
+    return {key: _finite(value) for key, value in payload.items()}
+
+
+def _finite(value: Any) -> Any:
+    """The value with every number that JSON cannot write as None."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _other_kinds(kinds: list[Kind]) -> list[str]:
+    return [
+        f"there are metrics of {other.name} as well: read them with --kind {other.name}"
+        for other in kinds[1:]
+    ]
+
+
+def _of_nothing(reading: Reading) -> list[str]:
+    if reading.gpus or reading.engines:
+        return []
+    return [f"none of the {reading.lines} lines says anything of {reading.source}"]
+
+
+def _histograms(found: list[Histogram], notes: list[str]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str | None], list[Histogram]] = {}
+    for histogram in found:
+        groups.setdefault((histogram.metric, histogram.model), []).append(histogram)
+    ordered = sorted(groups.items(), key=lambda item: (_METRICS.index(item[0][0]), item[0][1] or ""))
+    return [_summed(metric, model, replicas, notes) for (metric, model), replicas in ordered]
+
+
+def _summed(metric: str, model: str | None, replicas: list[Histogram], notes: list[str]) -> dict[str, Any]:
+    count = _added(histogram.count for histogram in replicas)
+    seconds = _added(histogram.sum_seconds for histogram in replicas)
+    row: dict[str, Any] = {
+        "metric": metric,
+        "model": model,
+        "count": count,
+        "sum_seconds": seconds,
+        "mean_seconds": seconds / count if seconds is not None and count else None,
+    }
+    same_edges = len({histogram.edges_seconds for histogram in replicas}) == 1
+    if not same_edges:
+        notes.append(f"{metric}: the replicas have different bucket edges, there is no common percentile")
+    edges = replicas[0].edges_seconds
+    buckets = (
+        [sum(counts) for counts in zip(*(one.buckets for one in replicas), strict=True)] if same_edges else []
+    )
+    for name, q in _PERCENTILES.items():
+        quantile = histogram_quantile(q, edges, buckets) if same_edges else Quantile(None, None, math.inf)
+        row[f"{name}_seconds"] = quantile.value
+        row[f"{name}_range_seconds"] = _range(quantile)
+        if quantile.value is None and quantile.lo is not None:
+            notes.append(f"{metric} {name} > {quantile.lo:g} s: it lies beyond the last bucket edge")
+    return row
+
+
+def _range(quantile: Quantile) -> list[float | None] | None:
+    if quantile.value is None and quantile.lo is None:
+        return None
+    return [quantile.lo, quantile.hi if math.isfinite(quantile.hi) else None]
+
+
+def _added(values: Any) -> float | None:
+    known = list(values)
+    return None if None in known else float(sum(known))
+
+
+def render_text(payload: dict[str, Any]) -> str:
+    """The payload for people: what is known, line by line, under its canonical name."""
+    counts = f"{payload['rejected_lines']} lines rejected, {payload['unowned_lines']} name no GPU or engine"
+    lines = [f"{payload['source']} ({payload['role']}): {counts}"]
+    for gpu in payload["gpus"]:
+        instance = f", instance {gpu['mig_instance']}" if gpu["mig_instance"] else ""
+        lines += ["", f"GPU {gpu['gpu_uuid']}{instance}", *_known(gpu, {"gpu_uuid", "mig_instance"})]
+    for engine in payload["engines"]:
+        title = f"{engine['engine']} replica {engine['replica']}, model {engine['model'] or show.UNKNOWN}"
+        lines += ["", title, *_known(engine, {"engine", "role", "replica", "model"})]
+    if payload["histograms"]:
+        lines += ["", f"{'':10}{'n':>10}{'mean':>12}{'p50':>12}{'p95':>12}{'p99':>12}"]
+        lines += [_histogram_line(row) for row in payload["histograms"]]
+    if payload["missing"]:
+        lines += ["", "Not shown here: " + ", ".join(payload["missing"])]
+    lines += [line for note in payload["notes"] for line in ("", f"Note: {note}")]
+    return "\n".join(lines)
+
+
+def _known(row: dict[str, Any], titled: set[str]) -> list[str]:
+    return [
+        f"  {name:<28} {_shown(name, value)}"
+        for name, value in row.items()
+        if value is not None and name not in titled
+    ]
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if name == "throttle_reasons":
+        return f"0x{value:x}"
+    if name == "process_start_time_seconds":
+        return f"{value:.0f}"
+    for ending, written in _WRITTEN.items():
+        if name.endswith(ending):
+            return str(written(value))
+    return show.count(value)
+
+
+_WRITTEN: dict[str, Any] = {
+    "_ratio": show.percent,
+    "_bytes": show.gibibytes,
+    "_hertz": show.megahertz,
+    "_watts": lambda value: show.with_unit(value, "W"),
+    "_celsius": lambda value: show.with_unit(value, "°C"),
+    "_joules_total": lambda value: show.with_unit(value / 3.6e6, "kWh"),
+}
+
+
+def _histogram_line(row: dict[str, Any]) -> str:
+    figures = [show.count(row["count"]), show.latency(row["mean_seconds"])]
+    for name in _PERCENTILES:
+        lo_hi = row[f"{name}_range_seconds"]
+        beyond = row[f"{name}_seconds"] is None and lo_hi is not None
+        figures.append(f"> {show.latency(lo_hi[0])}" if beyond else show.latency(row[f"{name}_seconds"]))
+    widths = (10, 12, 12, 12, 12)
+    return f"{row['metric']:<10}" + "".join(
+        f"{text:>{width}}" for text, width in zip(figures, widths, strict=True)
+    )
