@@ -5,7 +5,7 @@ VENV        ?= .venv
 PYTHON      ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
                  if $$p -c $(NEW_ENOUGH) 2>/dev/null; then echo $$p; break; fi; done)
 NEW_ENOUGH  := 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))'
-CONFIG      ?= $(wildcard infermeter.yaml)
+CONFIG      ?=
 UV_VERSION  := 0.13.9
 
 BIN     := $(VENV)/bin
@@ -31,7 +31,7 @@ venv: $(RUNTIME) ## Install what infermeter needs into .venv (PYTHON=python3.12 
 demo: $(RUNTIME) ## A simulated fleet and infermeter over it (DEMO_ARGS="--fault memory_creep@node-2")
 	@exec $(BIN)/infermeter demo $(DEMO_ARGS)
 
-serve: $(RUNTIME) ## infermeter on your own exporters (CONFIG=infermeter.yaml; without one it looks around)
+serve: $(RUNTIME) ## infermeter on your own exporters (CONFIG=FILE; else infermeter.yaml, else what is found)
 	@exec $(BIN)/infermeter serve $(if $(CONFIG),--config $(CONFIG)) $(SERVE_ARGS)
 
 test: $(DEV) ## All tests (PYTEST_ARGS="tests/sql -x")
