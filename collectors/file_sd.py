@@ -242,8 +242,9 @@ def _groups(data: bytes, path: str) -> list[Any]:
         raise FileListError("this is not valid JSON or YAML") from None
     except RecursionError:
         raise FileListError("it is nested too deeply") from None
-    if content in (None, ""):
-        return []
+    if content in (None, "", "null", "~"):
+        # A file caught half-written must not take every target off the list.
+        raise FileListError("it is empty; write [] where there are no targets")
     if not isinstance(content, list):
         raise FileListError('it must hold a list of {"targets": […], "labels": {…}}')
     return content

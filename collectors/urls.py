@@ -31,8 +31,10 @@ def checked_url(value: str) -> str:
     if _UNFIT.search(value):
         raise ValueError("holds a space or a control character; write it as %20 (or %0A …)")
     parts = _split(value)
-    if parts is None or parts.username is not None:
+    if parts is None:
         raise ValueError("cannot be read; write it like http://gpu-node-1:9400/metrics")
+    if parts.username is not None:
+        raise ValueError("holds a user name or a password; take them out (`basic_auth` is their place)")
     path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
