@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,49 +31,6 @@ def _type(column: str) -> pa.DataType:
     if column in _TEXTS:
         return pa.string()
     return pa.int64() if column in _INTEGERS else pa.float64()
-
-
-class ScrapeRow(NamedTuple):
-    """One row of table `scrape`; the columns are described there."""
-
-    ts: Any
-    target: str
-    ok: bool
-    http_status: int | None
-    duration_seconds: float
-    bytes: int | None
-    lines: int | None
-    rejected_lines: int | None
-    unowned_lines: int | None
-    error: str | None
-
-
-class HistogramRow(NamedTuple):
-    """One row of table `engine_histogram`."""
-
-    ts: Any
-    target: str
-    replica: str
-    model: str | None
-    metric: str
-    edge_set_id: int
-    interval_seconds: float | None
-    increases: tuple[float, ...] | None
-    sum_increase_seconds: float | None
-    sum_seconds: float | None
-    count: float | None
-
-
-class BaseRow(NamedTuple):
-    """One row of table `histogram_base`."""
-
-    ts: Any
-    target: str
-    replica: str
-    model: str | None
-    metric: str
-    edge_set_id: int
-    buckets: tuple[float, ...]
 
 
 _SCRAPE = pa.schema(

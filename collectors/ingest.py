@@ -128,7 +128,7 @@ class _Batch:
         counts = (None, None, None)
         if reading is not None:
             counts = (reading.lines, reading.rejected_lines, reading.unowned_lines)
-        row = frames.ScrapeRow(
+        row = (
             scraped.ts, scraped.target.name, scraped.error is None, fetched.status, fetched.duration_seconds,
             len(fetched.body) or None, *counts, scraped.error,
         )  # fmt: skip
