@@ -29,7 +29,9 @@ DEFAULT_CONFIG = Path("infermeter.yaml")
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Configuration file. Without it: ./infermeter.yaml, if there is one."),
+    typer.Option(
+        "--config", "-c", help="Configuration file. Without it: ./infermeter.yaml, if there is one."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -123,7 +125,9 @@ def read(
 def record(
     out: Annotated[Path, typer.Argument(help="The recording to write, e.g. out.jsonl.gz.")],
     config: ConfigOption = None,
-    for_: Annotated[str | None, typer.Option("--for", help="How long, e.g. 10m; until Ctrl-C without.")] = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", help="How long, e.g. 10m; until Ctrl-C without.")
+    ] = None,
 ) -> None:
     """Record what the configured targets answer, for a bug report or a back-test of a rule."""
     from app.recorder import record as record_answers
@@ -183,7 +187,9 @@ def replay(
                     typer.echo(json.dumps(event._asdict(), ensure_ascii=False))
                 else:
                     when = f"{moment(event.t):%Y-%m-%d %H:%M:%S}"
-                    typer.echo(f"{when}  {event.kind:8} {event.state:9} {event.name} {event.subject}: {event.reason}")
+                    typer.echo(
+                        f"{when}  {event.kind:8} {event.state:9} {event.name} {event.subject}: {event.reason}"
+                    )
         finally:
             opened.close()
     except (RecordingError, StoreError) as error:
@@ -211,10 +217,14 @@ def version() -> None:
     import polars
     import streamlit
 
-    typer.echo(
-        f"infermeter {package_version('infermeter')} (Python {sys.version.split()[0]}, DuckDB {duckdb.__version__},"
-        f" Polars {polars.__version__}, Streamlit {streamlit.__version__})"
-    )
+    parts = {
+        "Python": sys.version.split()[0],
+        "DuckDB": duckdb.__version__,
+        "Polars": polars.__version__,
+        "Streamlit": streamlit.__version__,
+    }
+    stands_on = ", ".join(f"{name} {number}" for name, number in parts.items())
+    typer.echo(f"infermeter {package_version('infermeter')} ({stands_on})")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 import aiohttp
 from apscheduler.executors.asyncio import AsyncIOExecutor
@@ -172,7 +173,7 @@ class Monitor:
         present = {job.id for job in scheduler.get_jobs()}
         for name, interval in names.items():
             if name not in present:
-                self._add(scheduler, name, interval, lambda interval=interval: self._scrape(interval))
+                self._add(scheduler, name, interval, partial(self._scrape, interval))
 
     async def _scrape(self, interval: float) -> None:
         assert self.rounds is not None

@@ -13,9 +13,7 @@ from collectors.fetch import fetch, new_session
 from collectors.target import Target
 
 
-async def record(
-    path: Path, targets: TargetList, seconds: float | None, said: Callable[[str], None]
-) -> int:
+async def record(path: Path, targets: TargetList, seconds: float | None, said: Callable[[str], None]) -> int:
     """Scrape each target at its interval for `seconds` (None: until cancelled); the answers recorded.
 
     The file is written line by line and is readable up to the last whole line however this ends.

@@ -74,7 +74,7 @@ def _target(answer: Answer, targets: dict[str, Target], config: Config) -> Targe
             labels=answer.labels,
             project=answer.labels.get("project"),
             environment=answer.labels.get("environment"),
-            interval=config.scrape.interval,
-            timeout=config.scrape.timeout,
+            interval_seconds=config.scrape.interval_seconds,
+            timeout_seconds=config.scrape.timeout_seconds,
         )
     return targets[answer.name]

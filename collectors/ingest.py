@@ -125,7 +125,7 @@ class _Batch:
 
     def add(self, scraped: Scraped) -> None:
         fetched, reading = scraped.fetched, scraped.reading
-        counts = (None, None, None)
+        counts: tuple[int | None, int | None, int | None] = (None, None, None)
         if reading is not None:
             counts = (reading.lines, reading.rejected_lines, reading.unowned_lines)
         row = (

@@ -64,7 +64,7 @@ def test_a_hung_target_does_not_hold_back_the_others() -> None:
             committed_at.append((utc_now(), len(rounds.ingest.store.query_rows("scraped_targets"))))
 
         rounds.on_commit = committed
-        hung = Target(name="hung", url=f"{base}/hang", interval=10, timeout=1.5)
+        hung = Target(name="hung", url=f"{base}/hang", interval_seconds=10, timeout_seconds=1.5)
         good = Target(name="good", url=f"{base}/vllm")
         rounds.ingest.sync_targets([hung, good], utc_now())
         started = utc_now()
@@ -79,7 +79,7 @@ def test_a_hung_target_does_not_hold_back_the_others() -> None:
 
 def test_a_target_still_busy_with_the_scrape_before_is_left_out_and_counted() -> None:
     async def work(rounds: Rounds, base: str) -> None:
-        hung = Target(name="hung", url=f"{base}/hang", interval=10, timeout=0.5)
+        hung = Target(name="hung", url=f"{base}/hang", interval_seconds=10, timeout_seconds=0.5)
         rounds.ingest.sync_targets([hung], utc_now())
         first = asyncio.create_task(rounds.run([hung], 10.0))
         await asyncio.sleep(0.05)
