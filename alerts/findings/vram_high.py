@@ -1,0 +1,210 @@
+"""GPU memory is high: occupancy where nothing explains it; headroom, growth and over-reservation where an
+engine has preallocated.
+
+Engines like vLLM take 90 % of a GPU at start by design, so "80 % in use" says nothing about them
+(vllm#822, gpustack#2196). Where the reservation is known, occupancy is stated, and what should not happen
+beside a reservation is judged instead. A GPU and each of its MIG instances are subjects of their own; the
+copies of a sample per pod are one.
+
+Input frames:
+`samples` (`sql/queries/vram_latest_samples.sql`): one row per GPU or MIG instance, the newest with memory.
+`reservations` (`sql/queries/vram_reservations.sql`, with `baseline_bytes`, `baseline_since` from
+`alerts/findings/vram_baseline.py`): one row per GPU or MIG instance that has an engine or a configured ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from alerts.observation import Observation, Reason, Stated
+from alerts.settings import VramHighSettings
+from alerts.words import duration, gib, percent
+
+NAME = "vram_high"
+
+ENGINE_TITLES = {
+    "vllm": "vLLM", "sglang": "SGLang", "tgi": "TGI", "llamacpp": "llama.cpp", "trtllm": "TensorRT-LLM",
+    "triton": "Triton", "nim": "NIM", "dynamo": "Dynamo", "lmdeploy": "LMDeploy", "ollama": "Ollama",
+}  # fmt: skip
+
+Row = Mapping[str, Any]
+
+
+def observe(
+    samples: pl.DataFrame, reservations: pl.DataFrame, parameters: VramHighSettings, now: datetime
+) -> list[Observation]:
+    """All checks that apply to each GPU and MIG instance.
+
+    Occupancy is always there, stated where a reservation explains it. A sample older than
+    `stale_intervals` scrape intervals, or without memory, gives a value of None.
+    """
+    reserved = {
+        (row["gpu_uuid"], row["mig_instance"]): row
+        for row in reservations.iter_rows(named=True)
+        if row["reservation_ratio"] is not None
+    }
+    # A MIG parent's memory is that of its instances: what explains an instance explains the parent.
+    partitioned = {uuid: row for (uuid, instance), row in reserved.items() if instance}
+    observations = []
+    for sample in samples.iter_rows(named=True):
+        one = _Subject(sample, parameters, now)
+        key = (sample["gpu_uuid"], sample["mig_instance"])
+        if reservation := reserved.get(key):
+            observations += one.beside_reservation(reservation)
+        elif not key[1] and (reservation := partitioned.get(key[0])):
+            text = f"holds MIG instances, one of them {preallocated(reservation)}"
+            observations.append(one.occupancy({}, Stated(Reason.PREALLOCATED, text)))
+        else:
+            observations.append(one.occupancy({}, None))
+    return observations
+
+
+def preallocated(reservation: Row) -> str:
+    """ "preallocated by vLLM (90 %), KV 34 % used", as pages and findings state it."""
+    engine, share = reservation["engine"], percent(reservation["reservation_ratio"])
+    text = f"preallocated by {ENGINE_TITLES.get(engine, engine)} ({share})" if engine else (
+        f"preallocated ({share}, as configured)"
+    )  # fmt: skip
+    kv = reservation["kv_cache_used_ratio"]
+    return text if kv is None else f"{text}, KV {percent(kv)} used"
+
+
+class _Subject:
+    """One GPU or MIG instance with its newest sample, ready to be checked."""
+
+    def __init__(self, sample: Row, parameters: VramHighSettings, now: datetime) -> None:
+        self.sample = sample
+        self.parameters = parameters
+        self.stale_after = parameters.stale_intervals * sample["interval_seconds"]
+        self.fresh = (now - sample["ts"]).total_seconds() <= self.stale_after
+        self.used: int | None = sample["memory_used_bytes"]
+        self.total: int | None = sample["memory_total_bytes"]
+        self.ratio: float | None = sample["memory_used_ratio"]
+        reserved_by_driver = sample["memory_reserved_bytes"] or 0
+        self.free: int | None = sample["memory_free_bytes"]
+        if self.free is None and self.total is not None and self.used is not None:
+            self.free = self.total - reserved_by_driver - self.used
+        if self.total is None and self.free is not None and self.used is not None:
+            self.total = self.used + self.free + reserved_by_driver
+        instance = sample["mig_instance"]
+        self.subject = f"gpu:{sample['gpu_uuid']}" + (f"/{instance}" if instance else "")
+
+    def occupancy(self, reservation: Row, stated: Stated | None) -> Observation:
+        p = self.parameters
+        what = "VRAM" if self.ratio is None else f"VRAM {percent(self.ratio)}"
+        if self.total is not None:
+            what += f" of {gib(self.total)}"
+        return self._observation(
+            "occupancy", self.ratio, "ratio", (p.fire_above, p.clear_below), p.hold_seconds, reservation,
+            title="VRAM high", what=what, limit=f"over {percent(p.fire_above)}",
+        )._replace(stated=stated, severity="info" if stated else "warning")  # fmt: skip
+
+    def beside_reservation(self, reservation: Row) -> list[Observation]:
+        stated = Stated(Reason.PREALLOCATED, preallocated(reservation))
+        observations = [self.occupancy(reservation, stated), self._growth(reservation)]
+        if self.total is not None:
+            observations.append(self._headroom(reservation))
+        if reservation["all_known"]:
+            observations.append(self._over_reservation(reservation))
+        return observations
+
+    def _margin(self) -> float:
+        return max(self.parameters.margin_bytes, self.parameters.margin_ratio * (self.total or 0))
+
+    def _headroom(self, reservation: Row) -> Observation:
+        margin, p = self._margin(), self.parameters
+        free = "VRAM free" if self.free is None else f"{gib(self.free)} VRAM free"
+        return self._observation(
+            "headroom", self.free, "bytes", (margin, margin * (1 + p.hysteresis_ratio)),
+            p.headroom_hold_seconds, reservation,
+            title="VRAM nearly out", what=f"{free} of {gib(self.total or 0)}", limit=f"under {gib(margin)}",
+        )._replace(worse="lower")  # fmt: skip
+
+    def _growth(self, reservation: Row) -> Observation:
+        margin, p, baseline = self._margin(), self.parameters, reservation["baseline_bytes"]
+        grown = None if baseline is None or self.used is None else self.used - baseline
+        level = "" if baseline is None else f" of {gib(baseline)}"
+        observation = self._observation(
+            "growth", grown, "bytes", (margin, margin * (1 - p.hysteresis_ratio)),
+            p.growth_hold_seconds, reservation,
+            title="VRAM growing",
+            what=f"VRAM {gib(grown or 0)} over its level after warm-up{level}", limit=f"over {gib(margin)}",
+        )  # fmt: skip
+        if baseline is not None:
+            return observation
+        known_after = duration(p.warm_up_seconds + p.plateau_seconds)
+        text = (
+            f"the level after warm-up is known {known_after} after {reservation['baseline_since']:%H:%M} UTC"
+        )
+        return observation._replace(stated=Stated(Reason.WARMING_UP, text), severity="info")
+
+    def _over_reservation(self, reservation: Row) -> Observation:
+        p, share = self.parameters, reservation["reservation_ratio"]
+        fire_at = share + p.over_reservation_ratio
+        clear_at = share + p.over_reservation_ratio * (1 - p.hysteresis_ratio)
+        used = "VRAM" if self.ratio is None else f"VRAM {percent(self.ratio)}"
+        return self._observation(
+            "over_reservation", self.ratio, "ratio", (fire_at, clear_at),
+            p.over_reservation_hold_seconds, reservation,
+            title="VRAM over the reservation", what=f"{used} where {percent(share)} is reserved",
+            limit=f"over {percent(min(fire_at, 1.0))}",
+        )  # fmt: skip
+
+    def _observation(
+        self, check: str, value: float | None, unit: str, thresholds: tuple[float, float], hold: float,
+        reservation: Row, *, title: str, what: str, limit: str,
+    ) -> Observation:  # fmt: skip
+        return Observation(
+            name=NAME,
+            check=check,
+            subject=self.subject,
+            value=value if self.fresh else None,
+            unit=unit,
+            fire_at=thresholds[0],
+            clear_at=thresholds[1],
+            hold_seconds=hold,
+            ts=self.sample["ts"],
+            stale_after_seconds=self.stale_after,
+            title=title,
+            what=what,
+            limit=f"{limit} for {duration(hold)}" if hold else limit,
+            evidence=self._evidence(check, reservation),
+            labels=self._labels(reservation),
+        )
+
+    def _evidence(self, check: str, reservation: Row) -> dict[str, Any]:
+        return {
+            "check": check,
+            "used_bytes": self.used,
+            "free_bytes": self.free,
+            "total_bytes": self.total,
+            "used_ratio": self.ratio,
+            "reservation_ratio": reservation.get("reservation_ratio"),
+            "reservation_source": reservation.get("source"),
+            "baseline_bytes": reservation.get("baseline_bytes"),
+            "engine": reservation.get("engine"),
+            "kv_cache_used_ratio": reservation.get("kv_cache_used_ratio"),
+        }
+
+    def _labels(self, reservation: Row) -> dict[str, Any]:
+        sample = self.sample
+        # The engine's owner pays for the memory; the exporter's labels are those of the machine.
+        return {
+            "gpu_uuid": sample["gpu_uuid"],
+            "mig_instance": sample["mig_instance"],
+            "host": sample["host"],
+            "gpu_index": sample["gpu_index"],
+            "gpu_model": sample["gpu_model"],
+            "target": sample["target"],
+            "project": reservation.get("project") or sample["project"],
+            "environment": reservation.get("environment") or sample["environment"],
+            "namespace": sample["namespace"],
+            "pod": sample["pod"],
+            "engine_target": reservation.get("engine_target"),
+            "engine": reservation.get("engine"),
+            "model": reservation.get("model"),
+        }

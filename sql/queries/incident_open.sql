@@ -1,0 +1,3 @@
+-- purpose: incidents that are pending or firing
+-- grain: incident
+SELECT * FROM incident WHERE state IN ('pending', 'firing')
