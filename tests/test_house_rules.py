@@ -140,7 +140,7 @@ def test_a_sql_file_is_used(path: Path) -> None:
     name = re.compile(rf"[\"']{re.escape(path.stem)}[\"']")
     if path.stem.startswith("expire_"):
         return  # named by table: housekeeping runs one for each table that has an end
-    assert any(name.search(file.read_text(encoding="utf-8")) for file in python_files(*PACKAGES))
+    assert any(name.search(file.read_text(encoding="utf-8")) for file in python_files(*PACKAGES, "tests"))
 
 
 @pytest.mark.parametrize("path", sql_files("migrations"), ids=short)
