@@ -97,7 +97,7 @@ class Monitor:
         self._stopping = asyncio.Event()
         ingest = Ingest(self.store)
         await asyncio.to_thread(ingest.restore)
-        async with new_session() as session:
+        async with new_session() as session, aiohttp.ClientSession() as telling:
             self.rounds = Rounds(ingest, session, self.clock, self.config.scrape.body_limit_bytes)
             scheduler = AsyncIOScheduler(
                 timezone="UTC",
@@ -107,9 +107,9 @@ class Monitor:
             self.started_at = self.clock()
             await self._sync_targets(scheduler, first=True)
             alerts = self.config.alerts
-            self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, lambda: self._sync_targets(scheduler))
+            self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, partial(self._sync_targets, scheduler))
             self._add(scheduler, "judge", alerts.evaluate_interval, self._judge)
-            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, lambda: self._deliver(session))
+            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, partial(self._deliver, telling))
             self._add(scheduler, "housekeeping", HOUSEKEEPING_EVERY_SECONDS, self._housekeeping, delay=60.0)
             scheduler.start()
             self._ready.set()
@@ -148,6 +148,9 @@ class Monitor:
         state.runs += 1
         try:
             await work()
+        except asyncio.CancelledError:
+            if self._stopping is None or not self._stopping.is_set():
+                raise
         except Exception as error:
             state.failures += 1
             state.last_error = f"{type(error).__name__}: {error}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.targets import TargetList
 from collectors import recording
-from collectors.fetch import fetch, new_session
+from collectors.fetch import Fetched, fetch, new_session
 from collectors.target import Target
 
 
@@ -18,7 +18,7 @@ async def record(path: Path, targets: TargetList, seconds: float | None, said: C
 
     The file is written line by line and is readable up to the last whole line however this ends.
     """
-    queue: asyncio.Queue[tuple[float, Target, recording.Fetched]] = asyncio.Queue()
+    queue: asyncio.Queue[tuple[float, Target, Fetched]] = asyncio.Queue()
     deadline = None if seconds is None else time.monotonic() + seconds
 
     async with new_session() as session:

@@ -57,6 +57,9 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
     now_running = runtime.current()
     monitor = now_running.monitor
     assert monitor is not None
+    # Streamlit sets its own log level on every logger there is when its settings are read.
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     await asyncio.to_thread(monitor.start)
     try:
         yield None
@@ -100,10 +103,12 @@ def serve(listener: socket.socket) -> None:
         ws_max_size=64 * 1024 * 1024,
     )
     server = uvicorn.Server(config)
-    # A service manager may start us with SIGINT ignored (a shell's `&` does): Ctrl-C and kill must work.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(server.serve(sockets=[listener]))
+    # uvicorn takes both signals while it runs and raises them again when it has ended; by then there is
+    # nothing left to interrupt, and the store still has to be closed. This also takes SIGINT back where a
+    # shell's `&` has it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    asyncio.run(server.serve(sockets=[listener]))
 
 
 def _raise_open_files() -> None:
