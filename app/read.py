@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from app import format as show
-from collectors.exposition import BODY_CAP, BodyError, decompress
+from collectors.exposition import BodyError, decompress
+from collectors.fetch import BODY_LIMIT
 from collectors.quantiles import Quantile, histogram_quantile
 from collectors.reading import Histogram, Reading
 from collectors.registry import UnknownKindError, detect_all, kind_named
@@ -37,7 +38,7 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
     body = source if isinstance(source, bytes) else Path(source).read_bytes()
     try:
         if body.startswith(_GZIP):
-            body = decompress(body, BODY_CAP)
+            body = decompress(body, BODY_LIMIT)
         kinds = [kind_named(kind)] if kind != "auto" else detect_all(body)
     except (BodyError, UnknownKindError) as error:
         raise ReadError(f"{'this answer' if isinstance(source, bytes) else source}: {error}") from error

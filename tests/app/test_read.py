@@ -1,0 +1,207 @@
+"""`infermeter read`: what one answer says, as JSON and as text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.read import ReadError, read_payload, render_text
+from collectors.reading import EngineSample, GpuSample
+from tests.shared import SHARED, needs_shared
+
+KEYS = {
+    "source", "engine", "role", "gpus", "engines", "histograms", "rejected_lines", "unowned_lines", "missing",
+    "notes",
+}  # fmt: skip
+
+
+def vllm(replica: str, edges_and_counts: dict[str, float], *, seconds: float, model: str = "m") -> str:
+    labels = f'engine="{replica}",model_name="{model}"'
+    count = max(edges_and_counts.values())
+    return "\n".join(
+        [
+            f"vllm:num_requests_running{{{labels}}} 1",
+            *(
+                f'vllm:time_to_first_token_seconds_bucket{{{labels},le="{e}"}} {n}'
+                for e, n in edges_and_counts.items()
+            ),
+            f"vllm:time_to_first_token_seconds_sum{{{labels}}} {seconds}",
+            f"vllm:time_to_first_token_seconds_count{{{labels}}} {count}",
+            "",
+        ]
+    )
+
+
+def read(text: str, kind: str = "auto") -> dict[str, Any]:
+    payload = read_payload(text.encode(), kind)
+    json.dumps(payload, allow_nan=False)
+    return payload
+
+
+def fixture(name: str) -> dict[str, Any]:
+    payload = read_payload(SHARED / "fixtures" / name)
+    json.dumps(payload, allow_nan=False)
+    return payload
+
+
+def test_an_engine_says_what_it_is_in_canonical_names() -> None:
+    payload = read(vllm("0", {"1": 5, "2": 9, "+Inf": 10}, seconds=12))
+    assert payload.keys() == KEYS
+    assert (payload["source"], payload["engine"], payload["role"], payload["gpus"]) == (
+        "vllm",
+        "vllm",
+        "engine",
+        [],
+    )
+    assert list(payload["engines"][0]) == list(EngineSample._fields)
+    assert payload["histograms"] == [
+        {
+            "metric": "ttft", "model": "m", "count": 10, "sum_seconds": 12, "mean_seconds": 1.2,
+            "p50_seconds": 1.0, "p50_range_seconds": [0.0, 1.0],
+            "p95_seconds": None, "p95_range_seconds": [2.0, None],
+            "p99_seconds": None, "p99_range_seconds": [2.0, None],
+        }
+    ]  # fmt: skip
+    assert "ttft p99 > 2 s: it lies beyond the last bucket edge" in payload["notes"]
+
+
+def test_a_gpu_exporter_is_no_engine() -> None:
+    payload = read('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} 91')
+    assert (payload["source"], payload["engine"], payload["role"]) == ("dcgm", None, "gpu")
+    assert list(payload["gpus"][0]) == list(GpuSample._fields)
+    assert payload["gpus"][0]["utilization_ratio"] == 0.91
+
+
+def test_histograms_are_summed_over_replicas_and_kept_apart_by_model() -> None:
+    text = (
+        vllm("0", {"1": 10, "2": 10, "+Inf": 10}, seconds=5)
+        + vllm("1", {"1": 0, "2": 10, "+Inf": 10}, seconds=15)
+        + vllm("0", {"1": 1, "2": 1, "+Inf": 1}, seconds=1, model="other")
+    )
+    payload = read(text)
+    assert [(one["model"], one["count"], one["mean_seconds"]) for one in payload["histograms"]] == [
+        ("m", 20, 1.0), ("other", 1, 1.0),
+    ]  # fmt: skip
+    assert payload["histograms"][0]["p50_seconds"] == 1.0  # 10 of 20 are within 1 s
+    assert payload["histograms"][0]["p95_seconds"] == pytest.approx(1.9)  # rank 19: 9 of 10 from 1 to 2 s
+    assert len(payload["engines"]) == 3
+
+
+def test_replicas_with_different_edges_have_a_mean_and_no_percentile() -> None:
+    payload = read(vllm("0", {"1": 1, "+Inf": 1}, seconds=1) + vllm("1", {"3": 1, "+Inf": 1}, seconds=3))
+    only = payload["histograms"][0]
+    assert (only["count"], only["mean_seconds"], only["p50_seconds"]) == (2, 2.0, None)
+    assert "ttft: the replicas have different bucket edges, there is no common percentile" in payload["notes"]
+
+
+def test_without_an_observation_there_is_no_mean_and_no_percentile() -> None:
+    only = read(vllm("0", {"1": 0, "+Inf": 0}, seconds=0))["histograms"][0]
+    assert (only["count"], only["mean_seconds"], only["p50_seconds"], only["p50_range_seconds"]) == (
+        0,
+        None,
+        None,
+        None,
+    )
+
+
+def test_bad_lines_and_lines_of_nobody_are_counted() -> None:
+    payload = read('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} ?\nDCGM_FI_DEV_XID_ERRORS 45\n')
+    assert (payload["rejected_lines"], payload["unowned_lines"], payload["gpus"]) == (1, 1, [])
+
+
+def test_a_file_may_be_gzipped(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.txt.gz"
+    path.write_bytes(gzip.compress(vllm("0", {"1": 5, "+Inf": 5}, seconds=1).encode()))
+    assert read_payload(path)["source"] == "vllm"
+    assert read_payload(str(path))["source"] == "vllm"
+
+
+def test_other_kinds_in_the_same_answer_are_said() -> None:
+    payload = read(vllm("0", {"1": 5, "+Inf": 5}, seconds=1) + 'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-a"} 91\n')
+    assert "there are metrics of dcgm as well: read them with --kind dcgm" in payload["notes"]
+
+
+def test_the_kind_can_be_given_and_nothing_of_it_is_said() -> None:
+    payload = read("llamacpp:requests_processing 1", kind="vllm")
+    assert (payload["source"], payload["engines"]) == ("vllm", [])
+    assert "none of the 1 lines says anything of vllm" in payload["notes"]
+
+
+def test_what_cannot_be_read_is_said_with_the_file_and_the_cure(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("<html>")
+    with pytest.raises(
+        ReadError, match=r"page\.html: the answer is not a Prometheus exposition.*Check the path"
+    ):
+        read_payload(path)
+    with pytest.raises(ReadError, match="there is no kind 'vlm'"):
+        read_payload(b"a 1", "vlm")
+    with pytest.raises(ReadError, match="gzip"):
+        read_payload(gzip.compress(b"a 1")[:-9])
+
+
+def test_the_text_says_what_is_known_in_units_people_read() -> None:
+    gpu = 'gpu="0",UUID="GPU-a",GPU_I_ID="3",modelName="NVIDIA H100"'
+    text = render_text(
+        read(
+            f"DCGM_FI_DEV_FB_USED{{{gpu}}} 5120\nDCGM_FI_DEV_FB_FREE{{{gpu}}} 9791\n"
+            f"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{{{gpu}}} 68\n"
+        )
+    ).replace("\u00a0", " ")
+    assert "dcgm (gpu): 0 lines rejected, 0 name no GPU or engine" in text
+    assert "GPU GPU-a, instance 3" in text
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.startswith("  ")]
+    assert ["gpu_model", "NVIDIA H100"] in lines
+    assert ["memory_used_bytes", "5.00 GiB"] in lines
+    assert ["memory_used_ratio", "34 %"] in lines
+    assert ["throttle_reasons", "0x44"] in lines
+    assert "power_watts" not in dict(lines)
+    assert "Note: memory_total_bytes is not known" in text
+
+
+def test_the_text_gives_a_bound_where_there_is_no_percentile() -> None:
+    text = render_text(read(vllm("0", {"1": 5, "2": 9, "+Inf": 10}, seconds=12))).replace("\u00a0", " ")
+    line = next(line for line in text.splitlines() if line.startswith("ttft"))
+    assert line.split() == ["ttft", "10", "1.20", "s", "1.00", "s", ">", "2.00", "s", ">", "2.00", "s"]
+
+
+@needs_shared
+def test_in_flight_requests_of_vllm() -> None:
+    payload = fixture("engines/vllm-0.32.0-2.txt")
+    by_metric = {one["metric"]: one for one in payload["histograms"]}
+    assert list(by_metric) == ["ttft", "itl", "tpot", "e2e", "queue", "prefill", "decode"]
+    assert by_metric["ttft"]["count"] == 4
+    assert by_metric["ttft"]["p50_seconds"] == pytest.approx(0.05)  # all four in 0.04 to 0.06
+    assert [by_metric["e2e"][key] for key in ("count", "mean_seconds", "p50_seconds", "p99_seconds")] == [
+        0, None, None, None,
+    ]  # fmt: skip
+
+
+@needs_shared
+def test_two_replicas_of_vllm() -> None:
+    payload = fixture("engines/vllm-0.32.0-dp2-1.txt")
+    assert [engine["replica"] for engine in payload["engines"]] == ["0", "1"]
+    ttft = payload["histograms"][0]
+    assert (ttft["metric"], ttft["count"]) == ("ttft", 21)
+    assert ttft["sum_seconds"] == pytest.approx(54.223393201828 + 41.641688108444214)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "path",
+    sorted((SHARED / "fixtures").glob("*/*.txt")) if SHARED.is_dir() else [],
+    ids=lambda path: str(path.stem),
+)
+def test_every_file_is_read_or_refused_in_words(path: Path) -> None:
+    try:
+        payload = read_payload(path)
+    except ReadError as error:
+        said = str(error)
+    else:
+        json.dumps(payload, allow_nan=False)
+        said = render_text(payload)
+    assert said.startswith(("dcgm (gpu)", "vllm (engine)", "llamacpp (engine)", f"{path}: "))
