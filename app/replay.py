@@ -24,15 +24,19 @@ def moment(t: float) -> datetime:
     return datetime.fromtimestamp(t, UTC).replace(tzinfo=None)
 
 
-def replay(answers: Iterable[Answer], config: Config, store: Store) -> Iterator[Event]:
+def replay(
+    answers: Iterable[Answer], config: Config, store: Store, evaluate_seconds: float | None = None
+) -> Iterator[Event]:
     """Every finding and incident change, in the recording's order.
+
+    The rules are judged every `evaluate_seconds` of the recording, as configured when None.
 
     Targets take their settings (project, gpus, reservation) from the configuration's target of the same
     name; others are taken as the recording describes them. Nothing is sent to any channel unless
     `config.alerts.channels` names one and the caller delivers.
     """
     targets = {target.name: target for target in config.targets}
-    step = config.alerts.evaluate_interval
+    step = evaluate_seconds or config.alerts.evaluate_interval
     ingest = Ingest(store)
     ingest.restore()
     batch: list[Scraped] = []
