@@ -20,7 +20,7 @@ LINES_CAP = 500_000
 """Lines of one exposition. In a body of 16 MiB that is 33 bytes a line, less than any exporter needs."""
 
 BLANKS = b" \t\r"
-"""What may stand around the parts of a line. The carriage return is that of CRLF line ends."""
+"""What may stand around the parts of a line. The carriage return belongs to CRLF line ends."""
 
 
 class BadLineError(ValueError):
@@ -38,13 +38,13 @@ class Tail(NamedTuple):
 
 _NAME = rb"[a-zA-Z_:][a-zA-Z0-9_:]*+"
 _BRACES = rb'\{(?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+\}'
-_SERIES = re.compile(rb"%b(?:[ \t]*+%b)?+|%b" % (_NAME, _BRACES, _BRACES))
-_TAIL = re.compile(rb"[ \t]*+([^ \t#][^ \t]*+)(?:[ \t]++([^ \t#][^ \t]*+))?+(?:[ \t]++(#.*+))?+")
-_EXEMPLAR = re.compile(rb"#[ \t]*+%b[ \t]*+([^ \t]++)(?:[ \t]++([^ \t]++))?+" % _BRACES)
+_SERIES = re.compile(rb"%b(?:[ \t\r]*+%b)?+|%b" % (_NAME, _BRACES, _BRACES))
+_WORD = rb"([^ \t\r#][^ \t\r]*+)"
+_TAIL = re.compile(rb"[ \t\r]*+%b(?:[ \t\r]++%b)?+(?:[ \t\r]++(#.*+))?+" % (_WORD, _WORD))
+_EXEMPLAR = re.compile(rb"#[ \t\r]*+%b[ \t\r]*+%b(?:[ \t\r]++%b)?+" % (_BRACES, _WORD, _WORD))
 _QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
-_LABEL = re.compile(
-    rf"[ \t]*+(?:([a-zA-Z_][a-zA-Z0-9_]*+)|{_QUOTED})[ \t]*+(?:=[ \t]*+{_QUOTED}[ \t]*+)?+(?:,|\Z)"
-)
+_KEY = rf"(?:([a-zA-Z_][a-zA-Z0-9_]*+)|{_QUOTED})"
+_LABEL = re.compile(rf"[ \t\r]*+{_KEY}[ \t\r]*+(?:=[ \t\r]*+{_QUOTED}[ \t\r]*+)?+(?:,|\Z)")
 _TYPE = re.compile(rf"#[ \t]++TYPE[ \t]++(?:([^ \t\"]++)|{_QUOTED})[ \t]++([^ \t]++)")
 _ESCAPE = re.compile(r'\\([\\n"])')
 # How C libraries print a NaN that Python does not read; llama.cpp on Windows sends -nan(ind).
@@ -72,7 +72,7 @@ def find_series(line: bytes) -> int:
     if found is None:
         raise BadLineError("does not start with a metric name or closed braces")
     end = found.end()
-    if line[end - 1 : end] != b"}" and line[end : end + 1] not in (b" ", b"\t"):
+    if line[end - 1 : end] != b"}" and line[end : end + 1] not in (b" ", b"\t", b"\r"):
         raise BadLineError("no value" if end == len(line) else "invalid metric name, or labels not closed")
     return end
 
@@ -87,10 +87,10 @@ def read_series(series: bytes) -> tuple[str, dict[str, str], int]:
     except UnicodeDecodeError as error:
         raise BadLineError("not UTF-8") from error
     name, brace, inside = text.partition("{")
-    name = name.rstrip(" \t")
+    name = name.rstrip(" \t\r")
     labels: dict[str, str] = {}
     if brace:
-        inner = inside.removesuffix("}").strip(" \t")
+        inner = inside.removesuffix("}").strip(" \t\r")
         position = 0
         while position < len(inner):
             found = _LABEL.match(inner, position)

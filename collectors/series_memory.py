@@ -54,7 +54,7 @@ class Scan(NamedTuple, Generic[P]):
     lines: int
     """Lines that should carry a sample, rejected ones included."""
     rejected: int
-    """Lines that could not be read. The value of a series nobody wants is looked at only the first time."""
+    """Lines that could not be read. A value that nobody wants is looked at until it was good once."""
     unowned: int
     """Lines of series that `place` called `UNOWNED`."""
 
@@ -109,7 +109,8 @@ class SeriesMemory(Generic[P]):
     def scan(self, body: bytes) -> Scan[P]:
         """The values of the wanted series. Never raises for what stands in the body.
 
-        `place` is asked once about each new series text; what it raises goes through to the caller.
+        `place` is asked once about each series text that is new (or was long gone and forgotten); what it
+        raises goes through to the caller.
         Where a series stands twice, the last readable value counts.
         """
         lines = split_lines(body)

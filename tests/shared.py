@@ -12,3 +12,8 @@ SHARED: Path = REPOSITORY.parent / "shared"
 needs_shared = pytest.mark.skipif(
     not SHARED.is_dir(), reason=f"the wide sample data is not here ({SHARED} is no folder)"
 )
+
+
+def fixture(name: str) -> bytes:
+    """The bytes of one file below `fixtures/`, such as `gpu/dcgm4_l40s_full_idle.txt`."""
+    return (SHARED / "fixtures" / name).read_bytes()
