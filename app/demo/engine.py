@@ -32,6 +32,12 @@ class EngineLimits:
     seconds_per_prompt_token: float
     block_size: int = 16
 
+    def requests_per_second(self, prompt: float, output: float) -> float:
+        """About how many requests of that size (tokens) a full batch gets through."""
+        step = self.step_seconds / self.max_num_seqs + self.seconds_per_sequence
+        step += self.seconds_per_context_token * prompt
+        return 1 / (prompt * self.seconds_per_prompt_token + output * step)
+
 
 class Replica:
     """One engine process with its queue, its batch and its KV cache; advanced by `advance(until)`."""
@@ -247,6 +253,8 @@ class Replica:
         horizon = min(until, self._next_arrival)
         if self._aborts:
             horizon = min(horizon, self._aborts[0][0])
+        if self.waiting:
+            horizon = min(horizon, self.waiting[0].arrival + self.workload.spec.patience_seconds)
         steps = min(
             self._ends[0][0] - self.steps,
             int(self._room() // batch),

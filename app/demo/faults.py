@@ -90,14 +90,15 @@ def _vram_high(fleet: Fleet, where: str, elapsed: float) -> None:
 
 def _request_burst(fleet: Fleet, where: str, _elapsed: float) -> None:
     for replica in fleet.replicas[where]:
-        replica.workload.rate_factor = 4.0
+        spec = replica.workload.spec
+        most = replica.limits.requests_per_second(spec.mean_prompt, spec.mean_output)
+        replica.workload.rate_factor = max(4.0, 1.6 * most / spec.requests_per_second)
 
 
 def _kv_pressure(fleet: Fleet, where: str, _elapsed: float) -> None:
     for replica in fleet.replicas[where]:
-        replica.workload.rate_factor = 2.0
-        replica.workload.prompt_factor = 2.5
-        replica.workload.output_factor = 5.0
+        replica.workload.rate_factor = 2.5
+        replica.workload.long_documents = True
 
 
 def _engine_restart(fleet: Fleet, where: str, _elapsed: float) -> None:
@@ -130,10 +131,10 @@ FAULTS: dict[str, FaultKind] = {
         "gpu", 900, "memory beside the engine's reservation grows on GPUs in use", _memory_creep
     ),
     "vram_high": FaultKind("gpu", 420, "a notebook fills an idle GPU to 88 % and stays", _vram_high),
-    "request_burst": FaultKind("engine", 180, "four times the requests: the queue grows", _request_burst),
-    "kv_pressure": FaultKind(
-        "vllm", 240, "long prompts and answers fill the KV cache: preemptions", _kv_pressure
+    "request_burst": FaultKind(
+        "engine", 180, "more requests than it can serve: the queue grows", _request_burst
     ),
+    "kv_pressure": FaultKind("vllm", 240, "long documents fill the KV cache: preemptions", _kv_pressure),
     "engine_restart": FaultKind(
         "engine", 45, "the engine is gone, then back with all counters at 0", _engine_restart, True
     ),

@@ -191,8 +191,7 @@ class Fleet:
         for replicas in self.replicas.values():
             for replica in replicas:
                 replica.workload.rate_factor = 1.0
-                replica.workload.prompt_factor = 1.0
-                replica.workload.output_factor = 1.0
+                replica.workload.long_documents = False
 
     def _advance_engine(self, spec: EngineSpec) -> None:
         down = spec.name in self.down

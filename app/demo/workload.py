@@ -42,6 +42,16 @@ class WorkloadSpec:
     rejected_ratio: float = 0.005
     """Share of requests answered with HTTP 4xx before they reach the engine."""
 
+    @property
+    def mean_prompt(self) -> float:
+        """Tokens, of the log-normal distribution before it is cut to what fits."""
+        return math.exp(self.prompt_log_mean + self.prompt_log_sd**2 / 2)
+
+    @property
+    def mean_output(self) -> float:
+        """Tokens, of the log-normal distribution before it is cut at max_tokens."""
+        return math.exp(self.output_log_mean + self.output_log_sd**2 / 2)
+
 
 class Request:
     """One request on its way through an engine. Times are seconds of the simulated clock."""
@@ -75,13 +85,13 @@ class Request:
 
 
 class Workload:
-    """The stream of requests of one replica; faults turn the three factors."""
+    """The stream of requests of one replica; faults turn its `rate_factor` and sizes."""
 
     def __init__(self, spec: WorkloadSpec, rng: Random, start: float, block_size: int) -> None:
         self.spec = spec
         self.rate_factor = 1.0
-        self.prompt_factor = 1.0
-        self.output_factor = 1.0
+        self.long_documents = False
+        """Prompts of about half the longest sequence, with long answers."""
         self._rng = rng
         self._block_size = block_size
         self._bursting = False
@@ -117,11 +127,14 @@ class Workload:
         """The request that arrives at `arrival`."""
         spec = self.spec
         rng = self._rng
-        max_tokens = int(_MAX_TOKENS[int(rng.random() * len(_MAX_TOKENS))] * self.output_factor)
-        longest = max_model_len - max_tokens
-        drawn = rng.lognormvariate(spec.prompt_log_mean, spec.prompt_log_sd) * self.prompt_factor
-        prompt = max(8, min(longest, int(drawn)))
-        output = rng.lognormvariate(spec.output_log_mean, spec.output_log_sd) * self.output_factor
+        max_tokens = _MAX_TOKENS[int(rng.random() * len(_MAX_TOKENS))]
+        prompt = rng.lognormvariate(spec.prompt_log_mean, spec.prompt_log_sd)
+        output = rng.lognormvariate(spec.output_log_mean, spec.output_log_sd)
+        if self.long_documents:
+            max_tokens = 2048
+            prompt = rng.uniform(0.4, 0.7) * max_model_len
+            output = rng.uniform(1000, 2048)
+        prompt = max(8, min(max_model_len - max_tokens, int(prompt)))
         cached = 0
         if rng.random() < spec.shared_prefix_ratio:
             # Only whole blocks are shared, and the last prompt token is always computed.
