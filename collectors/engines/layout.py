@@ -242,4 +242,5 @@ def _made(cells: Cells, made: _Sum) -> float | None:
     known = [part for part in parts if part is not None]
     if made.largest:
         return max(known, default=None)
-    return sum(known, 0.0) if len(known) == len(parts) else None
+    total = sum(known, 0.0)
+    return total if len(known) == len(parts) and math.isfinite(total) else None
