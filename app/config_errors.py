@@ -122,7 +122,7 @@ def _unknown_setting(path: Path, models: list[type[BaseModel]]) -> str:
     known = list(dict.fromkeys(name for model in models for name in fields_of(model)))
     near = difflib.get_close_matches(key, known + list(NAMES_ELSEWHERE), n=1)
     if not near:
-        return f"`{key}` is not a setting{of}; the settings are " + ", ".join(f"`{name}`" for name in known)
+        return f"`{key}` is not a setting{of}; known here: " + ", ".join(f"`{name}`" for name in known)
     if near[0] in known:
         return f"`{key}` is not a setting{of}; did you mean `{near[0]}`?"
     return f"`{key}` is not a setting{of}; here it is {NAMES_ELSEWHERE[near[0]]}"

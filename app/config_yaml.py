@@ -72,8 +72,7 @@ def read_yaml(text: str, environment: Mapping[str, str]) -> Document:
         line = text.count("\n", 0, error.position) + 1
         return _broken(line, None, "here stands a character that no text file has (a control character?)")
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        words = _syntax_in_words(error, mark, text)
+        mark, words = _syntax_in_words(error, text)
         return _broken(mark.line + 1, mark.column + 1, words) if mark else _broken(None, None, words)
     except RecursionError:
         return _broken(None, None, _TOO_DEEP)
@@ -124,7 +123,7 @@ class _Reader:
             self._complain(node, (), _TOO_DEEP)
             return None
         if id(node) in self.within:
-            self._complain(node, path, "the alias stands inside of what it names")
+            self._complain(node, path, "an alias (`*…`) stands inside of what it names")
             return None
         if node.tag not in _NO_TAG:
             self._complain(node, path, "YAML tags (`!…`) are not used here; put a value with `!` in quotes")
@@ -167,7 +166,7 @@ class _Reader:
                 continue
             if key in own:
                 first = own[key].start_mark.line + 1
-                self._complain(key_node, (*path, key), f"`{key}` is set twice; it is on line {first} already")
+                self._complain(key_node, (*path, key), f"set twice; it stands on line {first} already")
                 continue
             own[key] = key_node
             self.places[*path, key] = _place(key_node)
@@ -219,7 +218,7 @@ class _Reader:
 
     def _complain(self, node: yaml.Node, path: Path, message: str) -> None:
         line, column = _place(node)
-        where = f"`{path_text(path)}`: " if path and not message.startswith("`") else ""
+        where = f"`{path_text(path)}`: " if path else ""
         self.problems.append(Problem(line, column, path_text(path), where + message))
 
 
@@ -231,17 +230,23 @@ def _is_merge(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.style is None and node.value == "<<"
 
 
-def _syntax_in_words(error: yaml.MarkedYAMLError, mark: yaml.Mark | None, text: str) -> str:
-    """PyYAML's message in words a person can act on; free of the file's own text, which may be secret."""
+def _syntax_in_words(error: yaml.MarkedYAMLError, text: str) -> tuple[yaml.Mark | None, str]:
+    """Where and what, in words a person can act on; free of the file's own text, which may be secret."""
     problem = error.problem or ""
+    mark = error.problem_mark or error.context_mark
     lines = text.splitlines()
     line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     if "'\\t'" in problem or "\t" in line[: len(line) - len(line.lstrip())]:
-        return "a tab stands where YAML wants spaces; indent with spaces"
+        return mark, "a tab stands where YAML wants spaces; indent with spaces"
+    context = error.context or ""
+    if "quoted scalar" in context and "end of stream" in problem:
+        return error.context_mark, "the quote that opens here is never closed"
+    if "flow sequence" in context or "flow mapping" in context:
+        return error.context_mark, "the bracket that opens here is not closed, or a `,` is missing in it"
     for piece, words in _SYNTAX:
         if piece in problem:
-            return words
-    return "this is not valid YAML; check the indentation, the quotes and the brackets here and above"
+            return mark, words
+    return mark, "this is not valid YAML; check the indentation, the quotes and the brackets here and above"
 
 
 _SYNTAX = (
@@ -251,9 +256,7 @@ _SYNTAX = (
     ),
     ("duplicate anchor", "an anchor (`&…`) of this name exists already; give it another name"),
     ("mapping values are not", "a `:` stands where no key can be; put a value with `: ` in it in quotes"),
-    ("expected ',' or", "a `,` or the closing bracket is missing here or above"),
     ("expected the node content", "a value or a closing bracket is missing here or above"),
-    ("unexpected end of stream", "a quote that is opened is never closed"),
     (
         "cannot start any token",
         "a value begins with a character YAML keeps for itself (@ ` %); put it in quotes",

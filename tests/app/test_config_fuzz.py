@@ -22,7 +22,8 @@ def load(text: str) -> tuple[Config | None, ConfigError | None]:
         return None, error
 
 
-SECRETS = st.text(st.characters(codec="ascii", categories=["Lu", "Ll", "Nd"]), min_size=12, max_size=30)
+LETTERS = st.characters(codec="ascii", categories=["Lu", "Ll", "Nd"])
+SECRETS = st.text(LETTERS, min_size=9, max_size=30).map("q9Z{}".format)  # no word of the code begins so
 PLACES = [
     "bearer_token: {}",
     "bearer_token: '{}",
