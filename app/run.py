@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable
 
 from app import runtime
 from app.config import Config
@@ -37,19 +38,21 @@ def serve_forever(
     host: str | None = None,
     port: int | None = None,
     said: Callable[[str], None],
-    before: Callable[[Store], Sequence[str]] | None = None,
+    listener: socket.socket | None = None,
+    before: Callable[[Store], None] | None = None,
 ) -> None:
     """Run until stopped. Raises StoreError or ListenError when it cannot start.
 
-    `before` is called with the open store before anything runs (the demo fills in its last hour there)
-    and returns lines to say.
+    `listener`: an address already bound. `before` is called with the open store before anything runs (the
+    demo fills in its last hour there).
     """
     settings = config or Config()
     listen = settings.listen.model_copy(
         update={key: value for key, value in (("host", host), ("port", port)) if value is not None}
     )
+    listener = listener or listening_socket(listen.host, listen.port)
+    listen = listen.model_copy(update={"port": listener.getsockname()[1]})  # port 0 means any free one
     settings = settings.model_copy(update={"listen": listen})
-    listener = listening_socket(listen.host, listen.port)
     store = Store.open(settings.store)
     try:
         if config is None:
@@ -58,8 +61,7 @@ def serve_forever(
         for note in notes:
             said(note)
         if before is not None:
-            for line in before(store):
-                said(line)
+            before(store)
         monitor = Monitor(store, settings, targets, runtime.utc_now)
         runtime.set_current(
             runtime.Runtime(store, settings, simulated=settings.simulated, monitor=monitor, notes=notes)

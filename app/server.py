@@ -83,6 +83,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(512)  # a browser that comes before we are ready waits, it is not refused
     except OSError as error:
         listener.close()
         raise ListenError(

@@ -63,7 +63,11 @@ async def fetch(
             headers["Connection"] = "close"
         async with asyncio.timeout(target.timeout_seconds):
             async with session.get(
-                target.url, headers=headers, ssl=target.ssl_context() or True, allow_redirects=False
+                target.url,
+                headers=headers,
+                ssl=target.ssl_context() or True,
+                server_hostname=target.tls.server_name,
+                allow_redirects=False,
             ) as response:
                 status = response.status
                 if status != 200:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from app.config import Config
 from app.demo.settings import demo_config
 from app.replay import replay
 from app.run import serve_forever
+from app.server import listening_socket
 from collectors import recording
 from sql.store import Store
 
@@ -35,21 +36,23 @@ def run_demo(*, faults: Sequence[str], host: str, port: int, seed: int, said: Ca
 
     The store lives in a temporary folder and goes with it.
     """
-    with tempfile.TemporaryDirectory(prefix="infermeter-demo-") as folder:
+    with (
+        closing(listening_socket(host, port)) as listener,
+        tempfile.TemporaryDirectory(prefix="infermeter-demo-") as folder,
+    ):
         past = Path(folder, "past.jsonl.gz")
         said("simulating the last hour of a fleet of 32 GPUs and 7 engines …")
         with _exporters(faults, seed, past) as started:
             settings = Config.model_validate(
-                demo_config(started["url"], str(Path(folder, "demo.duckdb")), port)
+                demo_config(started["url"], str(Path(folder, "demo.duckdb")), listener.getsockname()[1])
             )
 
-            def fill_in(store: Store) -> list[str]:
+            def fill_in(store: Store) -> None:
                 for _ in replay(recording.read(past), settings, store, PAST_EVALUATE_SECONDS):
                     pass
                 past.unlink()
-                return []
 
-            serve_forever(settings, host=host, port=port, said=said, before=fill_in)
+            serve_forever(settings, said=said, listener=listener, before=fill_in)
 
 
 @contextmanager
