@@ -1,0 +1,163 @@
+"""What the pages ask of the store: one function a question, answers shared by readers for a few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from app.pages import states
+from app.view import View, Window
+from sql.store import Store
+
+SHARED_SECONDS = 5
+"""How long an answer serves other readers too; the shortest interval worth watching."""
+LOOK_BACK = 300.0
+"""Seconds in which the newest sample of a GPU or engine is looked for; older ones are gone, not stale."""
+TARGET_LOOK_BACK = 900.0
+FAILING_LOOK_BACK = 7 * 86_400.0
+EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 (the store's times have no zone)
+
+
+@st.cache_data(ttl=SHARED_SECONDS, max_entries=300, show_spinner=False)
+def _answer(store_id: int, name: str, parameters: tuple[tuple[str, Any], ...], _store: Store) -> pl.DataFrame:
+    """`store_id` stands in the key for the store, which cannot be hashed."""
+    assert store_id == id(_store)
+    return _store.query(
+        name, **{key: list(value) if isinstance(value, tuple) else value for key, value in parameters}
+    )
+
+
+def ask(store: Store, name: str, **parameters: Any) -> pl.DataFrame:
+    """A named query's frame, at most `SHARED_SECONDS` old. Lists are passed as tuples."""
+    return _answer(id(store), name, tuple(sorted(parameters.items())), store)
+
+
+def shared_moment(now: datetime) -> datetime:
+    """`now` rounded up so that readers of the same few seconds ask the same question."""
+    seconds = -(-now.timestamp() // SHARED_SECONDS) * SHARED_SECONDS
+    return now + timedelta(seconds=seconds - now.timestamp())
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Everything's newest state, filtered by the view's project and environment."""
+
+    now: datetime
+    targets: pl.DataFrame
+    gpus: pl.DataFrame
+    engines: pl.DataFrame
+    incidents: pl.DataFrame
+
+    @property
+    def fresh(self) -> states.Freshness:
+        """How old the newest data is."""
+        return states.freshness(self.targets, self.now)
+
+
+def projects(store: Store) -> dict[str, list[str]]:
+    """What the filters offer: `project` and `environment` → names."""
+    found = ask(store, "page_projects")
+    return {name: sorted(set(found[name].drop_nulls())) for name in ("project", "environment")}
+
+
+def known(store: Store, view: View) -> View:
+    """The view without a project or environment that no target has: a filter that hides all is no answer."""
+    offered = projects(store)
+    unknown = {name: "" for name, names in offered.items() if getattr(view, name) not in names}
+    return view.but(**unknown)
+
+
+def targets(store: Store, view: View, window: Window, now: datetime) -> pl.DataFrame:
+    """Every target with its newest scrape, its state and, for one that fails, `failing_since`."""
+    found = ask(
+        store,
+        "page_targets",
+        as_of=window.end,
+        look_back=TARGET_LOOK_BACK,
+        project=view.project or None,
+        environment=view.environment or None,
+    )
+    found = states.target_states(found, now)
+    failing = tuple(found.filter(pl.col("state") == "failing")["target"])
+    since = ask(
+        store,
+        "page_failing_since",
+        targets=failing,
+        as_of=window.end,
+        look_back=FAILING_LOOK_BACK if failing else 1.0,
+    )
+    return found.join(since.select("target", "failing_since"), on="target", how="left")
+
+
+def incidents(store: Store, view: View, window: Window) -> pl.DataFrame:
+    """Incidents of the window, filtered by the project and environment in their labels, worst first.
+
+    The one that the view names is there in any case.
+    """
+    found = ask(
+        store, "page_incidents", from_ts=window.start, to_ts=window.end, incident=view.incident or None
+    )
+    if not window.live:
+        found = states.as_of(found, window.end)
+    if not view.project and not view.environment:
+        return found
+    kept = []
+    for row in found.iter_rows(named=True):
+        labels = states.read_json(row["labels"])
+        kept.append(
+            row["incident_id"] == view.incident
+            or (
+                view.project in ("", labels.get("project"))
+                and view.environment in ("", labels.get("environment"))
+            )
+        )
+    return found.filter(pl.Series(kept, dtype=pl.Boolean))
+
+
+def fleet(store: Store, view: View, window: Window, now: datetime) -> Fleet:
+    """The state of the fleet at `now`, the end of the window it is asked for."""
+    choice = {
+        "as_of": window.end,
+        "look_back": LOOK_BACK,
+        "project": view.project or None,
+        "environment": view.environment or None,
+    }
+    found = incidents(store, view, window)
+    watched = targets(store, view, window, now)
+    gpus = ask(store, "page_gpus", **choice)
+    engines = ask(store, "page_engines", **choice)
+    return Fleet(
+        now=now,
+        targets=watched,
+        gpus=states.gpu_states(gpus, found, now),
+        engines=states.engine_states(engines, watched, found, now),
+        incidents=found,
+    )
+
+
+def latency(
+    store: Store,
+    engines: Sequence[str],
+    metrics: Sequence[str],
+    window: Window,
+    step_seconds: int,
+    *,
+    from_start: bool = False,
+) -> pl.DataFrame:
+    """`page_latency`. Steps start at whole steps of the clock, or with `from_start` at the window's start."""
+    return ask(
+        store,
+        "page_latency",
+        targets=tuple(engines),
+        metrics=tuple(metrics),
+        from_ts=window.start,
+        to_ts=window.end,
+        step=step_seconds,
+        origin=window.start if from_start else EPOCH,
+        max_interval=float(max(3 * window.step_seconds, 120)),
+    )

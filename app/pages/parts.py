@@ -1,0 +1,218 @@
+"""What all pages share: where the reader is, the live body, links between pages, the first line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import altair as alt
+import polars as pl
+import streamlit as st
+
+from app import charts, runtime, theme, words
+from app import format as form
+from app.chart_layers import Frame, Line, Span, Unit
+from app.pages import facts, states
+from app.view import View, Window, parse, to_parameters, window
+from sql.store import Store
+
+REFRESH_SECONDS = 10
+"""How often a live page is drawn anew: the usual interval of a target."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """One drawing of a page: for whom, of what, when."""
+
+    store: Store
+    view: View
+    window: Window
+    now: datetime
+    """The clock, or the end of a window that stands still: what ages are counted from."""
+    clock_now: datetime
+    zone: ZoneInfo
+    lang: str
+    colours: theme.Palette
+
+    def say(self, key: str, **values: object) -> str:
+        """A phrase of `app/words.py` in the reader's language."""
+        return words.say(self.lang, key, **values)
+
+    def clock(self, moment: datetime | None, *, seconds: bool = False) -> str:
+        """A time of the store in the reader's zone."""
+        return form.clock(moment, self.zone, self.now, seconds=seconds)
+
+    def ago(self, moment: datetime | None) -> str:
+        """How long before `now` a time lies."""
+        past = form.age(moment, self.now)
+        return form.UNKNOWN if past is None else form.duration(past.total_seconds())
+
+    def frame(self, spans: Sequence[Span] = ()) -> Frame:
+        """What the charts of this page share."""
+        return Frame(self.window.start, self.window.end, self.colours, spans)
+
+
+def here() -> Here:
+    """Read the URL, the browser and the clock."""
+    now_running = runtime.current()
+    seen = facts.known(now_running.store, parse(st.query_params.to_dict())[0])
+    now = now_running.clock()
+    shown = window(seen, facts.shared_moment(now))
+    return Here(
+        store=now_running.store,
+        view=seen,
+        window=shown,
+        now=now if shown.live else shown.end,
+        clock_now=now,
+        zone=form.zone(st.context.timezone),
+        lang=words.language(seen.lang, st.context.locale),
+        colours=theme.palette(st.context.theme.type),
+    )
+
+
+def live(body: Callable[[], None]) -> None:
+    """Draw a page's body, again every few seconds while its window follows the clock.
+
+    The only place that makes a fragment: called once by each page, at its top level and in every run, so
+    that no live part is nested in another and none disappears under a running timer.
+    """
+    seen, _ = parse(st.query_params.to_dict())
+    st.fragment(body, run_every=REFRESH_SECONDS if seen.live else None)()
+
+
+def page(name: str) -> st.Page:
+    """The page of a URL path of `app.view.PAGES`."""
+    from app.pages import book
+
+    return book.pages()[name]
+
+
+def link(where: str, seen: View, label: str, *, icon: str | None = None, note: str | None = None) -> None:
+    """A link to a page in a given view."""
+    st.page_link(page(where), label=label, icon=icon, help=note, query_params=to_parameters(seen))
+
+
+def go(where: str, seen: View) -> None:
+    """Leave for a page in a given view."""
+    st.switch_page(page(where), query_params=to_parameters(seen))
+
+
+def put(seen: View) -> None:
+    """Make a view the URL of this page."""
+    st.query_params.from_dict(to_parameters(seen))
+
+
+def change(**changes: Any) -> None:
+    """Change some values of the URL's view: for the callbacks of widgets."""
+    seen, _ = parse(st.query_params.to_dict())
+    put(seen.but(**changes))
+
+
+def mark(state: str, text: str) -> str:
+    """Markdown of a text with its state's shape and colour. The text must be safe already."""
+    return f":{theme.STREAMLIT_COLOURS[state]}[{theme.MARKS[state]} {text}]"
+
+
+def first_line(parts: Sequence[str]) -> None:
+    """The answer to a page's first question, before any chart."""
+    st.markdown("### " + " · ".join(part for part in parts if part), anchors=False)
+
+
+def data_age(at: Here, fresh: states.Freshness) -> str:
+    """`data as of 14:05:10 (4 s ago)`, amber when it is old; for a window that stands still, its end."""
+    if not at.window.live:
+        return at.say("as_it_was_at", time=at.clock(at.window.end, seconds=True))
+    if fresh.at is None:
+        return mark("watching", at.say("no_data_yet_short"))
+    text = at.say("data_as_of", time=at.clock(fresh.at, seconds=True), age=at.ago(fresh.at))
+    return mark("watching", text) if fresh.stale else text
+
+
+def draw(chart: alt.LayerChart, key: str, words_for_it: str) -> None:
+    """Put a chart on the page with the words a screen reader says for it."""
+    st.altair_chart(chart, width="stretch", theme=None, key=key, alt=words_for_it)
+
+
+def lines(
+    series: pl.DataFrame,
+    around: Frame,
+    wanted: Sequence[Line],
+    unit: Unit,
+    key: str,
+    missing: str,
+    **options: Any,
+) -> None:
+    """Draw those lines whose column holds a value, or say that what they show is `missing`."""
+    known = [line for line in wanted if series[line.column].drop_nulls().len()]
+    if not known:
+        st.markdown(f":gray[{form.UNKNOWN} {missing}]")
+        return
+    draw(charts.lines(series, known, around, unit, **options), key, ", ".join(line.label for line in known))
+
+
+def panel(title: str, note: str = "", about: str | None = None) -> None:
+    """The heading of a chart: its question's name, and the present value as text beside it."""
+    st.markdown(f"**{title[:1].upper()}{title[1:]}**" + (f" :gray[{note}]" if note else ""), help=about)
+
+
+def nothing(message: str, cure: str = "", code: str = "") -> None:
+    """An empty state: what is missing and the line to add."""
+    with st.container(border=True):
+        st.markdown(message)
+        if cure:
+            st.markdown(f":gray[{cure}]")
+        if code:
+            st.code(code, language="yaml")
+
+
+def choose(key: str, value: object) -> None:
+    """Set a widget to what the URL says, before it is drawn: the URL is the only state."""
+    st.session_state[key] = value
+
+
+def turn(key: str) -> int:
+    """Goes into the key of a widget whose choice must not stick: what is chosen is in the URL, and a choice
+    that stayed in the widget would be made again on the way back to its page."""
+    return int(st.session_state.get(f"{key}_turn", 0))
+
+
+def next_turn(key: str) -> None:
+    """Forget the choice made in the widget of `turn`."""
+    st.session_state[f"{key}_turn"] = turn(key) + 1
+
+
+def facts_row(found: Sequence[tuple[str, str, str | None]]) -> None:
+    """Small facts in a row: label, value as text from outside (empty: not known), help."""
+    with st.container(horizontal=True, gap="medium"):
+        for label, value, about in found:
+            st.markdown(f":gray[{label}]  \n{form.plain(value)}", help=about, width="content")
+
+
+def section(title: str) -> None:
+    """A heading within a page."""
+    st.markdown(f"#### {title}", anchors=False)
+
+
+def no_targets(at: Here) -> None:
+    """Nothing is scraped: say what was looked for and what to write."""
+    nothing(at.say("no_targets"), at.say("no_targets_cure"), _TARGETS_EXAMPLE)
+    for note in runtime.current().notes:
+        st.markdown(f":gray[– {form.plain(note)}]")
+
+
+def no_engines(at: Here) -> None:
+    """No engine has answered of late."""
+    nothing(at.say("no_engines"), at.say("no_engines_cure"), _ENGINE_EXAMPLE)
+
+
+def no_gpus(at: Here) -> None:
+    """No GPU has been seen of late."""
+    nothing(at.say("no_gpus"), at.say("no_gpus_cure"), _GPU_EXAMPLE)
+
+
+_ENGINE_EXAMPLE = "targets:\n  - {name: llama-70b, kind: vllm, url: http://localhost:8000/metrics}"
+_GPU_EXAMPLE = "targets:\n  - {name: node-1, kind: dcgm, url: http://node-1:9400/metrics}"
+_TARGETS_EXAMPLE = _GPU_EXAMPLE + _ENGINE_EXAMPLE.removeprefix("targets:")

@@ -1,0 +1,152 @@
+"""Sources: which targets answer, since when the others do not, and what each does not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from app import format as form
+from app.pages import facts, parts, states
+
+ROWS = 1000
+TOLD = 20
+"""Targets whose faults and gaps are written out below the table."""
+MARKS = {"failing": "■", "stale": "▲", "waiting": "–", "ok": "●", "gone": "–"}
+COLOURS = {"failing": "firing", "stale": "watching", "waiting": "unknown", "ok": "well", "gone": "unknown"}
+
+
+def page() -> None:
+    parts.live(_body)
+
+
+def _body() -> None:
+    at = parts.here()
+    found = facts.targets(at.store, at.view, at.window, at.now)
+    if found.is_empty():
+        parts.first_line([at.say("nothing_watched")])
+        parts.no_targets(at)
+        return
+    order = pl.col("state").replace_strict(states.TARGET_ORDER, return_dtype=pl.Int8)
+    rows = found.sort(order, "target", maintain_order=True)
+    parts.first_line(answer(at, rows))
+    _failing(at, rows)
+    _table(at, rows.head(ROWS))
+    if rows.height > ROWS:
+        st.caption(at.say("and_n_more", n=form.count(rows.height - ROWS)))
+    _gaps(at, rows)
+
+
+def answer(at: parts.Here, rows: pl.DataFrame) -> list[str]:
+    """The first line: how many targets answer, how many do not, how old the data is."""
+    counts = dict(rows.group_by("state").len().iter_rows())
+    here = rows.height - counts.get("gone", 0)
+    good = counts.get("ok", 0)
+    said = [at.say("targets_ok", n=form.count(good), all=form.count(here))]
+    said += [
+        parts.mark(
+            COLOURS[state],
+            at.say(f"n_{state}" if state != "waiting" else "n_waiting_targets", n=form.count(counts[state])),
+        )
+        for state in ("failing", "stale", "waiting", "gone")
+        if counts.get(state)
+    ]
+    return [*said, parts.data_age(at, states.freshness(rows, at.now))]
+
+
+def state_text(at: parts.Here, row: dict[str, Any]) -> str:
+    """`ok`, `failing since 13:20`, `stale`, `gone since …`."""
+    if row["state"] == "failing" and row["failing_since"] is not None:
+        return at.say("failing_since", time=at.clock(row["failing_since"]))
+    if row["state"] == "gone":
+        return at.say("gone_since", time=at.clock(row["gone_at"]))
+    return at.say(f"target_{row['state']}")
+
+
+def _failing(at: parts.Here, rows: pl.DataFrame) -> None:
+    """What is wrong with those that fail, in words, before the table."""
+    bad = rows.filter(pl.col("state") == "failing")
+    for row in bad.head(TOLD).iter_rows(named=True):
+        since = state_text(at, row)
+        if row["failing_since"] is not None:
+            since = f"{since}, {at.ago(row['failing_since'])}"
+        st.markdown(f":red-badge[■ {form.plain(row['target'])}] {form.plain(row['error'])} :gray[· {since}]")
+    if bad.height > TOLD:
+        st.caption(at.say("and_n_more", n=form.count(bad.height - TOLD)))
+
+
+def _table(at: parts.Here, rows: pl.DataFrame) -> None:
+    records = list(rows.iter_rows(named=True))
+    shown = pl.DataFrame(
+        {
+            "mark": [MARKS[row["state"]] for row in records],
+            "target": rows["target"],
+            "state": [state_text(at, row) for row in records],
+            "kind": [
+                row["found_kind"] or (form.UNKNOWN if row["kind"] == "auto" else row["kind"])
+                for row in records
+            ],
+            "role": [at.say(f"role_{row['role']}") if row["role"] else form.UNKNOWN for row in records],
+            "project": [
+                "/".join(part for part in (row["project"], row["environment"]) if part) or form.UNKNOWN
+                for row in records
+            ],
+            "age": [at.ago(row["last_at"]) for row in records],
+            "duration": [form.latency(row["duration_seconds"]) for row in records],
+            "bytes": [form.transfer(row["bytes"]) for row in records],
+            "lines": [form.count(row["lines"]) for row in records],
+            "rejected": [form.count(row["rejected_lines"]) for row in records],
+            "unowned": [form.count(row["unowned_lines"]) for row in records],
+            "missing": [form.count(len(row["missing"] or [])) for row in records],
+            "url": rows["url"],
+        }
+    )
+    text = st.column_config.TextColumn
+    right: dict[str, Any] = {"alignment": "right"}
+    config = {
+        "mark": text("", width=28, pinned=True),
+        "target": text(at.say("target"), pinned=True),
+        "state": text(at.say("state"), width=150),
+        "kind": text(at.say("kind"), help=at.say("about_kind")),
+        "role": text(at.say("role")),
+        "project": text(at.say("project")),
+        "age": text(at.say("last_scrape"), **right),
+        "duration": text(at.say("took"), help=at.say("about_took"), **right),
+        "bytes": text(at.say("size"), **right),
+        "lines": text(at.say("lines"), help=at.say("about_lines"), **right),
+        "rejected": text(at.say("rejected"), help=at.say("about_rejected"), **right),
+        "unowned": text(at.say("unowned"), help=at.say("about_unowned"), **right),
+        "missing": text(at.say("missing"), help=at.say("about_missing"), **right),
+        "url": text("URL"),
+    }
+    st.dataframe(
+        shown,
+        column_config=config,
+        hide_index=True,
+        width="stretch",
+        height="content",
+        key="sources",
+        alt=at.say("alt_sources"),
+    )
+
+
+def _gaps(at: parts.Here, rows: pl.DataFrame) -> None:
+    """Which expected metrics are absent, and what the readers found odd."""
+    told = rows.filter(
+        (pl.col("state") != "gone") & ((pl.col("missing").list.len() > 0) | (pl.col("notes").list.len() > 0))
+    )
+    if told.is_empty():
+        return
+    parts.section(at.say("missing_and_odd"))
+    for row in told.head(TOLD).iter_rows(named=True):
+        words = []
+        if row["missing"]:
+            names = ", ".join(f"`{name}`" for name in row["missing"])
+            words.append(at.say("does_not_say", names=names))
+        words += [form.plain(note) for note in row["notes"] or []]
+        st.markdown(
+            f"**{form.plain(row['target'])}** :gray[{form.plain(row['found_kind'])}] · " + " · ".join(words)
+        )
+    if told.height > TOLD:
+        st.caption(at.say("and_n_more", n=form.count(told.height - TOLD)))

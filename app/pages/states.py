@@ -1,0 +1,199 @@
+"""In what state targets, GPUs and engines are: pure functions of frames and a moment.
+
+Four states, the same words and marks everywhere: `firing`, `watching` (an incident that has not held long
+enough), `well`, and `unknown` (no fresh sample).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import polars as pl
+
+STALE_INTERVALS = 3
+"""Missed intervals after which a value is old: one lost scrape is common, three are not."""
+STATES = ("firing", "watching", "unknown", "well")
+"""Worst first."""
+_STATE_OF_INCIDENT = {"firing": "firing", "pending": "watching"}
+
+
+class Subject(NamedTuple):
+    """Whom an incident is about: a GPU or MIG instance."""
+
+    gpu: str
+    mig: str
+
+
+def subject_of(text: str) -> Subject | None:
+    """`gpu:<uuid>` or `gpu:<uuid>/<mig instance>`; None for another kind of subject."""
+    kind, _, rest = text.partition(":")
+    if kind != "gpu" or not rest:
+        return None
+    gpu, _, mig = rest.partition("/")
+    return Subject(gpu, mig)
+
+
+def read_json(text: str | None) -> dict[str, Any]:
+    """A JSON object from a column; an empty one where it is not an object."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def stale_after(interval_seconds: float | None) -> timedelta:
+    """From which age on a value is old."""
+    return timedelta(seconds=STALE_INTERVALS * (interval_seconds or 10.0))
+
+
+def is_stale(moment: datetime | None, interval_seconds: float | None, now: datetime) -> bool:
+    """True when a sample's time is not known or too long ago."""
+    return moment is None or now - moment > stale_after(interval_seconds)
+
+
+def as_of(incidents: pl.DataFrame, moment: datetime) -> pl.DataFrame:
+    """`page_incidents` with each `state` as it was at a past moment; `later` for what had not begun."""
+    state = (
+        pl.when(pl.col("started_at") > moment)
+        .then(pl.lit("later"))
+        .when(pl.col("resolved_at") <= moment)
+        .then(pl.lit("resolved"))
+        .when(pl.col("fired_at") <= moment)
+        .then(pl.lit("firing"))
+        .otherwise(pl.lit("pending"))
+    )
+    return incidents.with_columns(state.alias("state"))
+
+
+def open_incidents(incidents: pl.DataFrame) -> pl.DataFrame:
+    """Those that fire or are watched."""
+    return incidents.filter(pl.col("state").is_in(list(_STATE_OF_INCIDENT)))
+
+
+def incident_state(state: str) -> str:
+    """`firing`, `pending`, `resolved` as `firing`, `watching`, `well`."""
+    return _STATE_OF_INCIDENT.get(state, "well")
+
+
+def gpu_states(gpus: pl.DataFrame, incidents: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """`page_gpus` with `state` and `verdict` (the incident's title), the worst first within its node."""
+    troubles: dict[Subject, tuple[str, str]] = {}
+    for row in open_incidents(incidents).iter_rows(named=True):
+        subject = subject_of(row["subject"])
+        if subject is not None and subject not in troubles:  # the frame has the worst first
+            troubles[subject] = (incident_state(row["state"]), row["title"])
+    states, verdicts = [], []
+    for row in gpus.iter_rows(named=True):
+        state, verdict = troubles.get(Subject(row["gpu_uuid"], row["mig_instance"]), ("", ""))
+        if not state:
+            state = "unknown" if is_stale(row["ts"], row["interval_seconds"], now) else "well"
+        states.append(state)
+        verdicts.append(verdict)
+    return gpus.with_columns(
+        pl.Series("state", states, dtype=pl.String), pl.Series("verdict", verdicts, dtype=pl.String)
+    )
+
+
+def gpu_engines(gpu: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
+    """The targets of the engines that are configured to use a GPU, by its UUID or as `host/index`."""
+    names = {gpu["gpu_uuid"], f"{gpu['host']}/{gpu['gpu_index']}"}
+    return [
+        row["target"]
+        for row in targets.select("target", "gpus").iter_rows(named=True)
+        if row["gpus"] and names.intersection(row["gpus"])
+    ]
+
+
+def engines_of(incident: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
+    """The targets of the engines an incident is about: itself, or those configured to use its GPU."""
+    labels = read_json(incident["labels"])
+    subject = subject_of(incident["subject"])
+    if subject is not None:
+        place = {"host": labels.get("host"), "gpu_index": labels.get("gpu_index")}
+        return gpu_engines({"gpu_uuid": subject.gpu, **place}, targets)
+    if incident["subject"].startswith("engine:"):
+        return [str(labels.get("target") or incident["subject"].removeprefix("engine:"))]
+    return []
+
+
+def engine_states(
+    engines: pl.DataFrame, targets: pl.DataFrame, incidents: pl.DataFrame, now: datetime
+) -> pl.DataFrame:
+    """`page_engines` with `state` and `verdict`.
+
+    An engine's verdict is that of an incident on itself or on a GPU it is configured to use; where there
+    is none, the verdict is empty: none is made up.
+    """
+    troubles: dict[str, tuple[str, str]] = {}
+    for incident in open_incidents(incidents).iter_rows(named=True):
+        for target in engines_of(incident, targets):
+            troubles.setdefault(target, (incident_state(incident["state"]), incident["title"]))
+    states, verdicts = [], []
+    for row in engines.iter_rows(named=True):
+        state, verdict = troubles.get(row["target"], ("", ""))
+        if not state:
+            state = "unknown" if is_stale(row["ts"], row["interval_seconds"], now) else "well"
+        states.append(state)
+        verdicts.append(verdict)
+    return engines.with_columns(
+        pl.Series("state", states, dtype=pl.String), pl.Series("verdict", verdicts, dtype=pl.String)
+    )
+
+
+def target_states(targets: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """`page_targets` with `state`: `gone`, `waiting` (never scraped), `failing`, `stale` or `ok`."""
+    states = [_target_state(row, now) for row in targets.iter_rows(named=True)]
+    return targets.with_columns(pl.Series("state", states, dtype=pl.String))
+
+
+def _target_state(row: Mapping[str, Any], now: datetime) -> str:
+    if row["gone_at"] is not None and row["gone_at"] <= now:
+        return "gone"
+    if row["last_at"] is None:
+        # One that was scraped before and not of late is stale; a new one has its first scrape before it.
+        fresh = now - row["first_seen"] <= stale_after(row["interval_seconds"])
+        return "waiting" if fresh else "stale"
+    if not row["last_ok"]:
+        return "failing"
+    return "stale" if is_stale(row["last_at"], row["interval_seconds"], now) else "ok"
+
+
+TARGET_ORDER = {"failing": 0, "stale": 1, "waiting": 2, "ok": 3, "gone": 4}
+"""Worst first."""
+
+
+class Freshness(NamedTuple):
+    """How old the newest data is, and whether that is too old."""
+
+    at: datetime | None
+    stale: bool
+
+
+def freshness(targets: pl.DataFrame, now: datetime) -> Freshness:
+    """The newest good scrape of all targets; stale when it is older than three of its target's intervals."""
+    good = targets.filter(pl.col("last_ok_at").is_not_null() & pl.col("gone_at").is_null())
+    if good.is_empty():
+        return Freshness(None, True)
+    newest = good.sort("last_ok_at").row(-1, named=True)
+    return Freshness(newest["last_ok_at"], is_stale(newest["last_ok_at"], newest["interval_seconds"], now))
+
+
+def sorted_by_state(frame: pl.DataFrame, *then: str, descending: bool = True) -> pl.DataFrame:
+    """The worst state first, then by further columns, unknown values last."""
+    place = pl.col("state").replace_strict(
+        {state: number for number, state in enumerate(STATES)}, default=9, return_dtype=pl.Int8
+    )
+    return (
+        frame.with_columns(place.alias("_place"))
+        .sort(
+            ["_place", *then],
+            descending=[False, *(descending for _ in then)],
+            nulls_last=True,
+            maintain_order=True,
+        )
+        .drop("_place")
+    )

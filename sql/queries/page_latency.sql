@@ -1,0 +1,27 @@
+-- Increases of cumulative latency buckets, summed per step: what quantiles are read from.
+-- A row whose increase covers more than max_interval seconds is a gap and is left out.
+-- Parameters: targets (list), metrics (list of ttft, itl, …), from_ts, to_ts (UTC), step (seconds),
+--   origin (UTC, where steps start), max_interval (seconds).
+-- Grain: target + replica + model + metric + edge set + step. increases[i] belongs to edges_seconds[i].
+WITH bucket AS (
+  SELECT
+    target, replica, model, metric, edge_set_id,
+    time_bucket(to_seconds($step), ts, $origin::TIMESTAMP) AS ts,
+    unnest(increases)               AS increase,
+    generate_subscripts(increases, 1) AS place
+  FROM engine_histogram
+  WHERE ts > $from_ts AND ts <= $to_ts
+    AND metric IN (SELECT unnest($metrics::VARCHAR[]))
+    AND target IN (SELECT unnest($targets::VARCHAR[]))
+    AND increases IS NOT NULL AND interval_seconds <= $max_interval
+), summed AS (
+  SELECT target, replica, model, metric, edge_set_id, ts, place, sum(increase) AS increase
+  FROM bucket
+  GROUP BY ALL
+)
+SELECT
+  target, replica, model, metric, ts, any_value(e.edges_seconds) AS edges_seconds,
+  list(increase ORDER BY place) AS increases
+FROM summed JOIN edge_set AS e USING (edge_set_id)
+GROUP BY target, replica, model, metric, edge_set_id, ts
+ORDER BY target, replica, model, metric, ts
