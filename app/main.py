@@ -11,6 +11,7 @@ from app import format as form
 from app import runtime, view
 from app.pages import book, facts, parts
 
+# The icon, three bars, and the name beside it, drawn here: an icon by name would be loaded from elsewhere.
 _BARS = (
     '<rect x="2" y="13" width="4.5" height="9" rx="1" fill="{quiet}"/>'
     '<rect x="9.75" y="8" width="4.5" height="14" rx="1" fill="{accent}"/>'
@@ -22,7 +23,6 @@ LOGO = (
     f'{_BARS}<text x="33" y="18.5" textLength="92" lengthAdjust="spacingAndGlyphs" font-family="system-ui,'
     ' sans-serif" font-size="18" font-weight="600" fill="{text}">infermeter</text></svg>'
 )
-"""Three bars and the name, drawn here: an icon by name would be loaded from elsewhere."""
 
 
 def main() -> None:

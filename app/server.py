@@ -17,6 +17,7 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from streamlit.runtime.pages_manager import PagesManager
 
 from app import api, runtime
 from app.telemetry import exposition
@@ -69,6 +70,9 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
 
 def build() -> st.App:
     """The ASGI app. `runtime.set_current` must have been called."""
+    # Until a script has called st.navigation, Streamlit takes a folder `pages` beside it for its own pages:
+    # a link to /gpus, opened first after a start, would run app/pages/gpus.py alone and show nothing.
+    PagesManager.uses_pages_directory = False
     return st.App(
         MAIN_SCRIPT,
         lifespan=_lifespan,
