@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -68,7 +68,7 @@ def _baselines(
     rows = {(row["gpu_uuid"], row["mig_instance"]): row for row in reservations.iter_rows(named=True)}
     known = {}
     for uuid, instance, engines, since, level, learned_at in store.query_rows("vram_baselines"):
-        known[uuid, instance] = Baseline(uuid, instance, json.loads(engines), since, level, learned_at)
+        known[uuid, instance] = Baseline(uuid, instance, _engines(engines), since, level, learned_at)
     seen = {key: vram_baseline.engines_of(row) for key, row in rows.items()}
     baselines = vram_baseline.renew(known, seen, now)
     due = [baseline for baseline in baselines.values() if baseline.due(parameters, now)]
@@ -80,6 +80,12 @@ def _baselines(
             baselines[key] = vram_baseline.learn(baseline, plateau, rows[key]["reservation_ratio"], now)
     changed = [baseline for key, baseline in baselines.items() if known.get(key) != baseline]
     return list(baselines.values()), changed
+
+
+@lru_cache(maxsize=10_000)
+def _engines(text: str) -> dict[str, float | None]:
+    engines: dict[str, float | None] = json.loads(text)
+    return engines
 
 
 def _plateaus(

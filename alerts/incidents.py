@@ -75,7 +75,8 @@ def step(state: State, observation: Observation, now: datetime) -> Step:
 
 
 def _judged(state: State, reason: Reason, text: str, change: Change | None = None) -> Step:
-    return Step(state._replace(reason=reason), reason, text, change)
+    after = state if state.reason is reason else state._replace(reason=reason)
+    return Step(after, reason, text, change)
 
 
 def _value_text(observation: Observation) -> str:

@@ -6,6 +6,7 @@ whenever the process is killed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -86,7 +87,13 @@ def _unobserved(
         elif (judged.name, judged.subject) in subjects:
             stated = Stated(Reason.NOT_APPLICABLE, "no preallocating engine is known there any more")
         missing.append(
-            Observation(judged.name, judged.check, judged.subject, labels=judged.labels, stated=stated)
+            Observation(
+                judged.name,
+                judged.check,
+                judged.subject,
+                labels=json.loads(judged.labels_json),
+                stated=stated,
+            )
         )
     return missing
 
@@ -161,10 +168,9 @@ class _Outcome:
                 self.fired.append(incident)
             if judged.change == "resolved":
                 self.resolved.append(incident)
-            evidence = dict(incident.evidence) | {
-                "incident_id": incident_id, "summary": incident.summary, "value": incident.value,
-                "peak_value": incident.peak_value, "threshold": incident.threshold,
-            }  # fmt: skip
+            told = ("incident_id", "summary", "value", "peak_value", "threshold")
+            evidence = dict(incident.evidence) | {"check": observation.check, "reason_text": judged.text}
+            evidence |= {name: getattr(incident, name) for name in told}
         if judged.change is not None:
             self.events.append(self._event("incident", observation, judged, evidence))
             row = (

@@ -25,25 +25,23 @@ class Judged(NamedTuple):
     state: State
     text: str
     changed_at: datetime
-    labels: Mapping[str, Any]
+    labels_json: str
 
 
 Key = tuple[str, str, str]
 """(finding, check, subject)"""
 
+_REASONS = {reason.value: reason for reason in Reason}
+
 
 def remembered_judgements(store: Store) -> dict[Key, Judged]:
     """All checks that are not plainly well."""
     remembered = {}
-    for row in store.query("incident_judgements").iter_rows(named=True):
-        state = State(
-            row["state"], Reason(row["reason"]), row["incident_id"], row["pending_since"], row["fired_at"],
-            row["resolved_at"], row["last_known_at"], row["no_data_since"], row["peak_value"],
-        )  # fmt: skip
-        key = (row["name"], row["check_name"], row["subject"])
-        remembered[key] = Judged(
-            *key, state, row["reason_text"], row["changed_at"], json.loads(row["labels"])
-        )
+    for name, check, subject, phase, reason, *rest, text, changed_at, labels in store.query(
+        "incident_judgements"
+    ).iter_rows():
+        state = State(phase, _REASONS[reason], *rest)
+        remembered[name, check, subject] = Judged(name, check, subject, state, text, changed_at, labels)
     return remembered
 
 

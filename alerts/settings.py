@@ -21,7 +21,7 @@ class VramHighSettings(Settings):
     # Without a known reservation. 80 % and 75 % are the product's promise; others alert at 90 to 95 %.
     fire_above: float = Field(default=0.80, gt=0, le=1)
     """Share of usable memory in use (used ÷ (total − reserved)) at which the rule fires."""
-    clear_below: float = Field(default=0.75, gt=0, lt=1)
+    clear_below: float = Field(default=0.75, gt=0, lt=1, validate_default=True)
     """Share of usable memory in use under which it resolves; between the two it stays as it is."""
     hold_seconds: Duration = Field(default=120.0, validation_alias="for")
     """How long the share must stay at `fire_above` or more before it fires."""

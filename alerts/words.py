@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +15,13 @@ _SIZE = re.compile(r"[\s-]+\d+\s?GB\b.*$", re.IGNORECASE)
 _BARS = "▁▂▃▄▅▆▇█"
 
 
+@lru_cache(maxsize=10_000)
 def percent(ratio: float) -> str:
     """0.84 → "84 %", 0.796 → "79.6 %": three significant digits at most."""
     return f"{ratio * 100:.3g} %"
 
 
+@lru_cache(maxsize=10_000)
 def gib(count: float) -> str:
     """Bytes as GiB with one decimal, under 1 GiB as whole MiB."""
     return f"{count / GIB:.1f} GiB" if abs(count) >= GIB else f"{count / 2**20:.0f} MiB"
@@ -31,6 +34,7 @@ def quantity(value: float | None, unit: str) -> str:
     return percent(value) if unit == "ratio" else gib(value)
 
 
+@lru_cache(maxsize=1000)
 def duration(seconds: float) -> str:
     """45 → "45 s", 120 → "2 min", 5400 → "1 h 30 min", 180000 → "2 d 2 h": two parts at most."""
     seconds = max(0, round(seconds))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -47,6 +48,8 @@ CHANNEL_GONE = {
     "posting_to_general_channel_denied",
 }  # fmt: skip
 """What Slack says, with whatever status, of a webhook that will not work again by itself."""
+
+_WORD = re.compile(r"[a-z_]{2,60}")
 
 CURES = {
     "invalid_token": "the webhook was revoked; make a new one in Slack and put its URL in the configuration",
@@ -161,18 +164,17 @@ async def _post(
     except (aiohttp.ClientError, OSError, ValueError) as error:
         # The words of these errors may hold the address; their type says enough.
         return Retry(f"no connection to {urlsplit(address).hostname} ({type(error).__name__})"), False
-    return _read_answer(response.status_code, response.body or "", response.headers.get("Retry-After"))
+    body = (response.body or "").strip()
+    if body and body in address:  # an echo of the request must not carry the secret into a row
+        body = "…"
+    return _read_answer(response.status_code, body, response.headers.get("Retry-After"))
 
 
 def _read_answer(status: int, body: str, retry_after: str | None) -> tuple[SendResult, bool]:
-    """What an answer means. `body` is Slack's one-word reason, or `ok`."""
-    word = body.strip()
-    if word.startswith("<"):
-        word = "a web page"
-    elif not (word.isascii() and word.isprintable() and len(word) <= 80 and "/" not in word):
-        word = "an answer that is not Slack's"
+    """What an answer means. `body` is Slack's one-word reason, or `ok`; anything else is not repeated."""
+    word = body if _WORD.fullmatch(body) else ""
     if 200 <= status < 300:
-        if word == "a web page":  # a wrong address is led on to a page, and nobody has read the message
+        if body.startswith("<"):  # a wrong address is led on to a page, and nobody has read the message
             return Permanent("answered with a web page; the address is no webhook"), False
         return Sent(), False
     why = f"HTTP {status}" + (f" {word}" if word else "")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -49,17 +49,18 @@ def observe(
     }
     # A MIG parent's memory is that of its instances: what explains an instance explains the parent.
     partitioned = {uuid: row for (uuid, instance), row in reserved.items() if instance}
-    observations = []
+    observations: list[Observation] = []
     for sample in samples.iter_rows(named=True):
-        one = _Subject(sample, parameters, now)
-        key = (sample["gpu_uuid"], sample["mig_instance"])
-        if reservation := reserved.get(key):
+        uuid, instance = sample["gpu_uuid"], sample["mig_instance"]
+        reservation = reserved.get((uuid, instance))
+        one = _Subject(sample, reservation, parameters, now)
+        if reservation is not None:
             observations += one.beside_reservation(reservation)
-        elif not key[1] and (reservation := partitioned.get(key[0])):
-            text = f"holds MIG instances, one of them {preallocated(reservation)}"
-            observations.append(one.occupancy({}, Stated(Reason.PREALLOCATED, text)))
+        elif not instance and uuid in partitioned:
+            text = f"holds MIG instances, one of them {preallocated(partitioned[uuid])}"
+            observations.append(one.occupancy(Stated(Reason.PREALLOCATED, text)))
         else:
-            observations.append(one.occupancy({}, None))
+            observations.append(one.occupancy(None))
     return observations
 
 
@@ -76,11 +77,14 @@ def preallocated(reservation: Row) -> str:
 class _Subject:
     """One GPU or MIG instance with its newest sample, ready to be checked."""
 
-    def __init__(self, sample: Row, parameters: VramHighSettings, now: datetime) -> None:
-        self.sample = sample
+    def __init__(
+        self, sample: Row, reservation: Row | None, parameters: VramHighSettings, now: datetime
+    ) -> None:
+        self.ts: datetime = sample["ts"]
         self.parameters = parameters
+        self.reservation = reservation
         self.stale_after = parameters.stale_intervals * sample["interval_seconds"]
-        self.fresh = (now - sample["ts"]).total_seconds() <= self.stale_after
+        self.fresh = (now - self.ts).total_seconds() <= self.stale_after
         self.used: int | None = sample["memory_used_bytes"]
         self.total: int | None = sample["memory_total_bytes"]
         self.ratio: float | None = sample["memory_used_ratio"]
@@ -90,74 +94,105 @@ class _Subject:
             self.free = self.total - reserved_by_driver - self.used
         if self.total is None and self.free is not None and self.used is not None:
             self.total = self.used + self.free + reserved_by_driver
+        self.margin = max(parameters.margin_bytes, parameters.margin_ratio * (self.total or 0))
         instance = sample["mig_instance"]
         self.subject = f"gpu:{sample['gpu_uuid']}" + (f"/{instance}" if instance else "")
+        known = reservation or {}
+        self.evidence = {
+            "used_bytes": self.used,
+            "free_bytes": self.free,
+            "total_bytes": self.total,
+            "used_ratio": self.ratio,
+            "reservation_ratio": known.get("reservation_ratio"),
+            "reservation_source": known.get("source"),
+            "baseline_bytes": known.get("baseline_bytes"),
+            "engine": known.get("engine"),
+            "kv_cache_used_ratio": known.get("kv_cache_used_ratio"),
+        }
+        self.labels = {
+            "gpu_uuid": sample["gpu_uuid"],
+            "mig_instance": instance,
+            "host": sample["host"],
+            "gpu_index": sample["gpu_index"],
+            "gpu_model": sample["gpu_model"],
+            "target": sample["target"],
+            # The engine's owner pays for the memory; the exporter's labels are those of the machine.
+            "project": known.get("project") or sample["project"],
+            "environment": known.get("environment") or sample["environment"],
+            "namespace": sample["namespace"],
+            "pod": sample["pod"],
+            "engine_target": known.get("engine_target"),
+            "engine": known.get("engine"),
+            "model": known.get("model"),
+        }
 
-    def occupancy(self, reservation: Row, stated: Stated | None) -> Observation:
+    def occupancy(self, stated: Stated | None) -> Observation:
         p = self.parameters
-        what = "VRAM" if self.ratio is None else f"VRAM {percent(self.ratio)}"
-        if self.total is not None:
-            what += f" of {gib(self.total)}"
+        of = "" if self.total is None else f" of {gib(self.total)}"
         return self._observation(
-            "occupancy", self.ratio, "ratio", (p.fire_above, p.clear_below), p.hold_seconds, reservation,
-            title="VRAM high", what=what, limit=f"over {percent(p.fire_above)}",
-        )._replace(stated=stated, severity="info" if stated else "warning")  # fmt: skip
+            "occupancy", self.ratio, "ratio", "higher", (p.fire_above, p.clear_below), p.hold_seconds,
+            ("VRAM high", f"{self._used()}{of}", f"over {percent(p.fire_above)}"), stated,
+        )  # fmt: skip
 
     def beside_reservation(self, reservation: Row) -> list[Observation]:
         stated = Stated(Reason.PREALLOCATED, preallocated(reservation))
-        observations = [self.occupancy(reservation, stated), self._growth(reservation)]
+        observations = [self.occupancy(stated), self._growth(reservation)]
         if self.total is not None:
-            observations.append(self._headroom(reservation))
+            observations.append(self._headroom(self.total))
         if reservation["all_known"]:
-            observations.append(self._over_reservation(reservation))
+            observations.append(self._over_reservation(reservation["reservation_ratio"]))
         return observations
 
-    def _margin(self) -> float:
-        return max(self.parameters.margin_bytes, self.parameters.margin_ratio * (self.total or 0))
+    def _used(self) -> str:
+        return "VRAM" if self.ratio is None else f"VRAM {percent(self.ratio)}"
 
-    def _headroom(self, reservation: Row) -> Observation:
-        margin, p = self._margin(), self.parameters
+    def _headroom(self, total: int) -> Observation:
+        p, margin = self.parameters, self.margin
         free = "VRAM free" if self.free is None else f"{gib(self.free)} VRAM free"
         return self._observation(
-            "headroom", self.free, "bytes", (margin, margin * (1 + p.hysteresis_ratio)),
-            p.headroom_hold_seconds, reservation,
-            title="VRAM nearly out", what=f"{free} of {gib(self.total or 0)}", limit=f"under {gib(margin)}",
-        )._replace(worse="lower")  # fmt: skip
+            "headroom", self.free, "bytes", "lower", (margin, margin * (1 + p.hysteresis_ratio)),
+            p.headroom_hold_seconds,
+            ("VRAM nearly out", f"{free} of {gib(total)}", f"under {gib(margin)}"),
+        )  # fmt: skip
 
     def _growth(self, reservation: Row) -> Observation:
-        margin, p, baseline = self._margin(), self.parameters, reservation["baseline_bytes"]
-        grown = None if baseline is None or self.used is None else self.used - baseline
-        level = "" if baseline is None else f" of {gib(baseline)}"
-        observation = self._observation(
-            "growth", grown, "bytes", (margin, margin * (1 - p.hysteresis_ratio)),
-            p.growth_hold_seconds, reservation,
-            title="VRAM growing",
-            what=f"VRAM {gib(grown or 0)} over its level after warm-up{level}", limit=f"over {gib(margin)}",
+        p, margin, baseline = self.parameters, self.margin, reservation["baseline_bytes"]
+        grown, stated, what = None, None, "VRAM over its level after warm-up"
+        if baseline is None:
+            known_after = duration(p.warm_up_seconds + p.plateau_seconds)
+            text = f"the level after warm-up is known {known_after} after"
+            stated = Stated(Reason.WARMING_UP, f"{text} {reservation['baseline_since']:%H:%M} UTC")
+        elif self.used is not None:
+            grown = self.used - baseline
+            what = f"VRAM {gib(grown)} over its level after warm-up of {gib(baseline)}"
+        return self._observation(
+            "growth", grown, "bytes", "higher", (margin, margin * (1 - p.hysteresis_ratio)),
+            p.growth_hold_seconds, ("VRAM growing", what, f"over {gib(margin)}"), stated,
         )  # fmt: skip
-        if baseline is not None:
-            return observation
-        known_after = duration(p.warm_up_seconds + p.plateau_seconds)
-        text = (
-            f"the level after warm-up is known {known_after} after {reservation['baseline_since']:%H:%M} UTC"
-        )
-        return observation._replace(stated=Stated(Reason.WARMING_UP, text), severity="info")
 
-    def _over_reservation(self, reservation: Row) -> Observation:
-        p, share = self.parameters, reservation["reservation_ratio"]
+    def _over_reservation(self, share: float) -> Observation:
+        p = self.parameters
         fire_at = share + p.over_reservation_ratio
         clear_at = share + p.over_reservation_ratio * (1 - p.hysteresis_ratio)
-        used = "VRAM" if self.ratio is None else f"VRAM {percent(self.ratio)}"
+        what = f"{self._used()} where {percent(share)} is reserved"
         return self._observation(
-            "over_reservation", self.ratio, "ratio", (fire_at, clear_at),
-            p.over_reservation_hold_seconds, reservation,
-            title="VRAM over the reservation", what=f"{used} where {percent(share)} is reserved",
-            limit=f"over {percent(min(fire_at, 1.0))}",
+            "over_reservation", self.ratio, "ratio", "higher", (fire_at, clear_at),
+            p.over_reservation_hold_seconds,
+            ("VRAM over the reservation", what, f"over {percent(min(fire_at, 1.0))}"),
         )  # fmt: skip
 
     def _observation(
-        self, check: str, value: float | None, unit: str, thresholds: tuple[float, float], hold: float,
-        reservation: Row, *, title: str, what: str, limit: str,
-    ) -> Observation:  # fmt: skip
+        self,
+        check: str,
+        value: float | None,
+        unit: str,
+        worse: Literal["higher", "lower"],
+        thresholds: tuple[float, float],
+        hold: float,
+        words: tuple[str, str, str],
+        stated: Stated | None = None,
+    ) -> Observation:
+        title, what, limit = words
         return Observation(
             name=NAME,
             check=check,
@@ -166,45 +201,15 @@ class _Subject:
             unit=unit,
             fire_at=thresholds[0],
             clear_at=thresholds[1],
+            worse=worse,
             hold_seconds=hold,
-            ts=self.sample["ts"],
+            ts=self.ts,
             stale_after_seconds=self.stale_after,
+            severity="info" if stated else "warning",
             title=title,
             what=what,
             limit=f"{limit} for {duration(hold)}" if hold else limit,
-            evidence=self._evidence(check, reservation),
-            labels=self._labels(reservation),
+            evidence=self.evidence,
+            labels=self.labels,
+            stated=stated,
         )
-
-    def _evidence(self, check: str, reservation: Row) -> dict[str, Any]:
-        return {
-            "check": check,
-            "used_bytes": self.used,
-            "free_bytes": self.free,
-            "total_bytes": self.total,
-            "used_ratio": self.ratio,
-            "reservation_ratio": reservation.get("reservation_ratio"),
-            "reservation_source": reservation.get("source"),
-            "baseline_bytes": reservation.get("baseline_bytes"),
-            "engine": reservation.get("engine"),
-            "kv_cache_used_ratio": reservation.get("kv_cache_used_ratio"),
-        }
-
-    def _labels(self, reservation: Row) -> dict[str, Any]:
-        sample = self.sample
-        # The engine's owner pays for the memory; the exporter's labels are those of the machine.
-        return {
-            "gpu_uuid": sample["gpu_uuid"],
-            "mig_instance": sample["mig_instance"],
-            "host": sample["host"],
-            "gpu_index": sample["gpu_index"],
-            "gpu_model": sample["gpu_model"],
-            "target": sample["target"],
-            "project": reservation.get("project") or sample["project"],
-            "environment": reservation.get("environment") or sample["environment"],
-            "namespace": sample["namespace"],
-            "pod": sample["pod"],
-            "engine_target": reservation.get("engine_target"),
-            "engine": reservation.get("engine"),
-            "model": reservation.get("model"),
-        }

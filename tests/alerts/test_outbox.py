@@ -1,0 +1,368 @@
+"""From rows to messages: claims, spacing, merging, retries, giving up. The clock is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alerts.channels.slack import SlackChannel
+from alerts.outbox import Delivery, deliver
+from alerts.records import append, incident_json
+from sql.store import Store, to_json
+from tests.alerts.facts import at, rows
+from tests.alerts.incident_samples import item
+from tests.alerts.slack_server import SlackServer, slack_server
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now: datetime = at(0)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Desk:
+    """A store, a Slack, a clock, and one or more channels."""
+
+    def __init__(self, server: SlackServer, session: ClientSession, store: Store | None = None) -> None:
+        self.server, self.session, self.clock = server, session, Clock()
+        self.store = store or Store.open(":memory:")
+        self.channels = [self.channel("ops")]
+
+    def channel(self, name: str) -> SlackChannel:
+        return SlackChannel.model_validate({"name": name, "kind": "slack", "webhook_url": self.server.url})
+
+    def write(self, number: int, event: str = "fired", channel: str = "ops") -> None:
+        one = item(number, event)
+        payload = to_json({"incident": incident_json(one.incident), "links": one.links})
+        row = (
+            f"id{number}:{event}:{channel}", f"id{number}", channel, event, self.clock.now, payload,
+            "waiting", 0, self.clock.now,
+        )  # fmt: skip
+        with self.store.write() as writer:
+            append(writer, "outbox", [row])
+
+    async def deliver(self, after: float = 0.0, run: str = "first run") -> Delivery:
+        self.clock.forward(after)
+        return await deliver(self.store, self.channels, self.clock, self.session, run)
+
+    def states(self) -> dict[str, str]:
+        return {row["message_id"]: row["state"] for row in rows(self.store, "outbox")}
+
+    def channel_row(self) -> dict[str, Any]:
+        return next(row for row in rows(self.store, "channel") if row["channel"] == "ops")
+
+    def texts(self) -> list[str]:
+        return [message["text"] for message in self.server.received]
+
+
+def at_the_desk(test: Callable[[Desk], Awaitable[None]], store: Store | None = None) -> None:
+    async def main() -> None:
+        async with slack_server() as (server, session):
+            await test(Desk(server, session, store))
+
+    asyncio.run(main())
+
+
+def test_a_message_is_sent_once() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        assert await desk.deliver() == Delivery(posted=1, told=1)
+        for _ in range(5):
+            assert await desk.deliver(after=10) == Delivery()
+        assert len(desk.server.received) == 1
+        (row,) = rows(desk.store, "outbox")
+        assert (row["state"], row["attempts"], row["sent_at"]) == ("sent", 1, at(0))
+        assert desk.channel_row()["last_sent_at"] == at(0)
+
+    at_the_desk(test)
+
+
+def test_at_most_one_message_a_second_and_the_rest_merged() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        await desk.deliver()
+        for number in range(2, 32):
+            desk.write(number)
+        assert await desk.deliver(after=0.4) == Delivery()
+        assert await desk.deliver(after=0.5) == Delivery()
+        assert await desk.deliver(after=0.1) == Delivery(posted=1, told=30)
+        assert desk.texts()[1].startswith("30 alerts: 30 firing.")
+        assert desk.server.received[1]["blocks"][-1]["text"]["text"].startswith("and 10 more, <https://")
+
+    at_the_desk(test)
+
+
+def test_channels_do_not_wait_for_each_other() -> None:
+    async def test(desk: Desk) -> None:
+        desk.channels.append(desk.channel("second"))
+        desk.write(1)
+        desk.write(1, channel="second")
+        desk.server.answer(429, "", Retry_After="3600")
+        assert await desk.deliver() == Delivery(posted=1, told=1, waiting=1)
+        desk.write(2, channel="second")
+        desk.write(2)
+        done = await desk.deliver(after=1)
+        assert (done.posted, done.told) == (1, 1)
+
+    at_the_desk(test)
+
+
+def test_retry_after_is_honoured_to_the_second() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.answer(429, "rate_limited", Retry_After="30")
+        assert await desk.deliver() == Delivery(waiting=1)
+        assert (desk.channel_row()["state"], desk.channel_row()["next_send_at"]) == ("retrying", at(30))
+        assert rows(desk.store, "outbox")[0]["next_attempt_at"] == at(30)
+        desk.write(2)
+        assert await desk.deliver(after=29.9) == Delivery()
+        assert await desk.deliver(after=0.1) == Delivery(posted=1, told=2)
+        assert desk.channel_row()["state"] == "ok"
+        assert desk.channel_row()["last_error"] is None
+
+    at_the_desk(test)
+
+
+def test_other_trouble_is_retried_with_doubled_pauses_of_at_most_a_quarter_of_an_hour() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        pauses = []
+        for _ in range(10):
+            desk.server.answer(503)
+            assert await desk.deliver() == Delivery(waiting=1)
+            next_send_at = desk.channel_row()["next_send_at"]
+            pauses.append((next_send_at - desk.clock.now).total_seconds())
+            desk.clock.now = next_send_at
+        assert pauses == [5, 10, 20, 40, 80, 160, 320, 640, 900, 900]
+        assert desk.channel_row()["last_error"] == "HTTP 503"
+        assert await desk.deliver() == Delivery(posted=1, told=1)
+        assert rows(desk.store, "outbox")[0]["attempts"] == 11
+
+    at_the_desk(test)
+
+
+def test_after_24_hours_it_is_given_up_visibly() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.answer(503)
+        await desk.deliver()
+        desk.write(2)
+        await desk.deliver(after=24 * 3600 + 1)
+        assert desk.states() == {"id1:fired:ops": "failed", "id2:fired:ops": "failed"}
+        errors = {row["last_error"] for row in rows(desk.store, "outbox")}
+        assert errors == {"given up after 24 h: HTTP 503", "given up after 24 h"}
+
+    at_the_desk(test)
+
+
+def test_a_webhook_that_is_gone_fails_the_channel_and_is_not_asked_again() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.answer(404, "no_service")
+        assert await desk.deliver() == Delivery(failed=1)
+        row = desk.channel_row()
+        assert (row["state"], row["last_error_at"]) == ("failed", at(0))
+        assert row["last_error"].startswith("HTTP 404 no_service; the webhook was removed; make a new one")
+        desk.write(2)
+        for _ in range(5):
+            assert await desk.deliver(after=600) == Delivery()
+        assert len(desk.server.received) == 1
+        assert desk.states() == {"id1:fired:ops": "failed", "id2:fired:ops": "waiting"}
+
+    at_the_desk(test)
+
+
+def test_a_restart_tries_a_failed_channel_again() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.answer(403, "invalid_token")
+        await desk.deliver()
+        desk.write(2)
+        await desk.deliver(after=60)
+        assert await desk.deliver(after=60, run="second run") == Delivery(posted=1, told=1)
+        assert desk.channel_row()["state"] == "ok"
+
+    at_the_desk(test)
+
+
+def test_a_message_that_is_refused_fails_alone() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.answer(400, "invalid_payload")
+        desk.server.answer(400, "invalid_payload")
+        assert await desk.deliver() == Delivery(failed=1)
+        assert (desk.channel_row()["state"], desk.channel_row()["last_error"]) == (
+            "ok", "HTTP 400 invalid_payload",
+        )  # fmt: skip
+        desk.write(2)
+        assert await desk.deliver(after=1) == Delivery(posted=1, told=1)
+
+    at_the_desk(test)
+
+
+def test_fired_and_resolved_that_both_wait_are_one_message() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.write(1, "resolved")
+        assert await desk.deliver() == Delivery(posted=1, told=2)
+        (text,) = desk.texts()
+        assert text.startswith("✓ RESOLVED")
+        assert "It fired at 13:22 UTC" in text
+
+    at_the_desk(test)
+
+
+def test_a_resolve_follows_its_fire() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        await desk.deliver()
+        desk.write(1, "resolved")
+        assert await desk.deliver(after=5) == Delivery(posted=1, told=1)
+        assert desk.texts()[1].endswith("after 30 min, peak 91 %")
+
+    at_the_desk(test)
+
+
+def test_a_resolve_is_not_told_where_the_fire_never_was() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.answer(400, "invalid_payload")
+        desk.server.answer(400, "invalid_payload")
+        await desk.deliver()
+        desk.write(1, "resolved")
+        desk.write(2)
+        assert await desk.deliver(after=5) == Delivery(posted=1, told=1, failed=1)
+        assert desk.texts()[-1].startswith("▲ WARNING")
+        resolve = next(row for row in rows(desk.store, "outbox") if row["event"] == "resolved")
+        assert resolve["last_error"] == "not sent: that it fired was never told here"
+
+    at_the_desk(test)
+
+
+def test_two_senders_at_once_send_one_message() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.delay_seconds = 0.05
+        done = await asyncio.gather(*(desk.deliver() for _ in range(5)))
+        assert sum(one.posted for one in done) == 1
+        assert len(desk.server.received) == 1
+
+    at_the_desk(test)
+
+
+def test_what_a_dead_run_was_sending_is_sent_by_the_next(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.duckdb")
+
+    async def dies(desk: Desk) -> None:
+        desk.write(1)
+        desk.server.hold = True
+        sending = asyncio.create_task(desk.deliver())
+        await desk.server.arrived.wait()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert desk.states() == {"id1:fired:ops": "sending"}
+
+    async def goes_on(desk: Desk) -> None:
+        assert await desk.deliver(after=2, run="second run") == Delivery(posted=1, told=1)
+        assert desk.states() == {"id1:fired:ops": "sent"}
+
+    at_the_desk(dies, store)
+    at_the_desk(goes_on, store)
+    store.close()
+
+
+def test_a_claim_of_this_run_that_nobody_holds_any_more_is_released_after_a_minute() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1)
+        await desk.deliver()  # looks after the channel
+        desk.write(2)
+        with desk.store.write() as writer:
+            writer.run("outbox_claim", channel="ops", now=at(5), run="first run")
+        assert desk.states()["id2:fired:ops"] == "sending"
+        assert await desk.deliver(after=30) == Delivery()
+        assert await desk.deliver(after=40) == Delivery(posted=1, told=1)
+
+    at_the_desk(test)
+
+
+def test_a_channel_that_is_configured_no_more_keeps_its_rows_until_they_are_given_up() -> None:
+    async def test(desk: Desk) -> None:
+        desk.write(1, channel="removed")
+        assert await desk.deliver() == Delivery()
+        await desk.deliver(after=24 * 3600 + 1)
+        assert desk.states() == {"id1:fired:removed": "failed"}
+
+    at_the_desk(test)
+
+
+def test_nothing_to_do_writes_nothing() -> None:
+    async def test(desk: Desk) -> None:
+        def no_write() -> None:
+            raise AssertionError("wrote")
+
+        desk.store.write = no_write  # type: ignore[method-assign, assignment]
+        assert await desk.deliver() == Delivery()
+
+    at_the_desk(test)
+
+
+def test_the_secret_stands_in_no_row(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.duckdb")
+
+    async def test(desk: Desk) -> None:
+        secret = desk.server.url.rpartition("/")[2]
+        for number, answer in enumerate([(500, secret), (404, f"no {secret}"), (200, "ok")], 1):
+            desk.write(number)
+            desk.server.answer(*answer)
+            await desk.deliver(after=1000, run=str(number))
+        for table in ("outbox", "channel"):
+            assert secret not in repr(rows(store, table))
+
+    at_the_desk(test, store)
+    store.close()
+    for path in tmp_path.iterdir():
+        assert b"sEcReT" not in path.read_bytes()
+
+
+ANSWERS = st.sampled_from([(200, "ok"), (429, ""), (500, ""), (400, "invalid_blocks"), (503, "")])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4000), ANSWERS, st.booleans()), max_size=12),
+)
+@settings(max_examples=15, deadline=None)
+def test_whatever_slack_answers_every_row_ends_sent_or_failed_and_none_is_sent_twice(
+    moves: list[tuple[int, int, tuple[int, str], bool]],
+) -> None:
+    async def test(desk: Desk) -> None:
+        number, told, last_post = 0, 0, None
+        for count, pause, answer, restart in moves:
+            for _ in range(count):
+                number += 1
+                desk.write(number)
+            desk.server.answer(*answer)
+            posts = len(desk.server.received)
+            done = await desk.deliver(after=pause / 1000, run=f"run {number}" if restart else "run")
+            if len(desk.server.received) > posts:
+                assert last_post is None or desk.clock.now - last_post >= timedelta(seconds=1)
+                last_post = desk.clock.now
+            told += done.told
+        desk.server.answers.clear()
+        told += (await desk.deliver(after=901, run="last")).told
+        states = list(desk.states().values())
+        assert set(states) <= {"sent", "failed"}
+        assert told == states.count("sent")
+
+    at_the_desk(test)
