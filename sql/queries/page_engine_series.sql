@@ -1,8 +1,8 @@
--- One engine over time, reduced to steps: queue, KV cache, token and preemption rates.
+-- purpose: one engine over time, reduced to steps: queue, KV cache, token and preemption rates.
 -- A rate is the sum of the counter's increases (from 0 after a restart) over the time they cover; the
 -- sample before the first is read too, so that the first step has its rate.
--- Parameters: target, replica, model (may be NULL), from_ts, to_ts (UTC), step (seconds), lead (seconds).
--- Grain: step; a step without a sample has no row.
+-- parameters: target, replica, model (may be NULL), from_ts, to_ts (UTC), step (seconds), lead (seconds).
+-- grain: step; a step without a sample has no row.
 WITH samples AS (
   SELECT
     ts, requests_running, requests_waiting, requests_swapped, kv_cache_used_ratio, process_start_time_seconds,

@@ -1,7 +1,7 @@
--- The newest sample of every engine replica and model, and its token rates over the look-back.
+-- purpose: the newest sample of every engine replica and model, and its token rates over the look-back.
 -- A rate is the sum of the counter's increases (from 0 after a restart) over the time they cover.
--- Parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
--- Grain: target + replica + model.
+-- parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
+-- grain: target + replica + model.
 WITH recent AS (
   SELECT s.*, t.project, t.environment, t.interval_seconds, t.gpus
   FROM engine_sample AS s JOIN target AS t USING (target)

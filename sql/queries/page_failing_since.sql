@@ -1,6 +1,6 @@
--- Since when targets fail: the first failed scrape after the last good one.
--- Parameters: targets (list of names), as_of (UTC), look_back (seconds).
--- Grain: one row per target; last_ok_at is NULL where no scrape of the look-back was good.
+-- purpose: since when targets fail: the first failed scrape after the last good one.
+-- parameters: targets (list of names), as_of (UTC), look_back (seconds).
+-- grain: one row per target; last_ok_at is NULL where no scrape of the look-back was good.
 WITH tries AS (
   SELECT target, ts, ok
   FROM scrape

@@ -1,5 +1,6 @@
--- One GPU's newest sample up to a moment, at most a week old: who it is, also when it is gone.
--- Parameters: gpu, mig ('' for the whole GPU), as_of (UTC). Grain: one row or none.
+-- purpose: one GPU's newest sample up to a moment, at most a week old: who it is, also when it is gone.
+-- parameters: gpu, mig ('' for the whole GPU), as_of (UTC).
+-- grain: one row or none.
 SELECT s.*, t.interval_seconds, t.project, t.environment
 FROM gpu_sample AS s
 LEFT JOIN target AS t USING (target)

@@ -1,6 +1,6 @@
--- One GPU over time, reduced to steps; maxima and minima are kept so that peaks survive.
--- Parameters: gpu, mig ('' for the whole GPU), from_ts, to_ts (UTC), step (seconds).
--- Grain: step; a step without a sample has no row.
+-- purpose: one GPU over time, reduced to steps; maxima and minima are kept so that peaks survive.
+-- parameters: gpu, mig ('' for the whole GPU), from_ts, to_ts (UTC), step (seconds).
+-- grain: step; a step without a sample has no row.
 SELECT
   time_bucket(to_seconds($step), ts) AS ts,
   avg(memory_used_ratio)       AS memory_used_ratio,

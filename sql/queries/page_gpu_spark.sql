@@ -1,6 +1,6 @@
--- The memory ratio of some GPUs, reduced to steps: the trend beside an incident.
--- Parameters: gpus (list of UUIDs), from_ts, to_ts (UTC), step (seconds).
--- Grain: GPU or MIG instance, and step; the highest of each step.
+-- purpose: the memory ratio of some GPUs, reduced to steps: the trend beside an incident.
+-- parameters: gpus (list of UUIDs), from_ts, to_ts (UTC), step (seconds).
+-- grain: GPU or MIG instance, and step; the highest of each step.
 SELECT
   gpu_uuid, mig_instance, time_bucket(to_seconds($step), ts) AS ts,
   max(memory_used_ratio) AS memory_used_ratio,

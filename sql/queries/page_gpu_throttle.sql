@@ -1,6 +1,6 @@
--- Which clock-event bits a GPU had set, and for what share of the samples of each step.
--- Parameters: gpu, mig, from_ts, to_ts (UTC), step (seconds).
--- Grain: step and bit number (0 = 0x1, 1 = 0x2, …); steps and bits that were never set have no row.
+-- purpose: which clock-event bits a GPU had set, and for what share of the samples of each step.
+-- parameters: gpu, mig, from_ts, to_ts (UTC), step (seconds).
+-- grain: step and bit number (0 = 0x1, 1 = 0x2, …); steps and bits that were never set have no row.
 SELECT
   time_bucket(to_seconds($step), ts) AS ts,
   bits.bit                           AS bit,

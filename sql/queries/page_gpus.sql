@@ -1,7 +1,7 @@
--- The newest sample of every GPU and MIG instance: tiles and the fleet table.
--- Parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
+-- purpose: the newest sample of every GPU and MIG instance: tiles and the fleet table.
+-- parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
 -- With a project: GPUs of its own targets and those its engines are configured to use.
--- Grain: GPU or MIG instance.
+-- grain: GPU or MIG instance.
 WITH chosen AS (
   SELECT target, gpus FROM target
   WHERE ($project IS NULL OR project = $project) AND ($environment IS NULL OR environment = $environment)

@@ -1,8 +1,8 @@
--- Increases of cumulative latency buckets, summed per step: what quantiles are read from.
+-- purpose: increases of cumulative latency buckets, summed per step: what quantiles are read from.
 -- A row whose increase covers more than max_interval seconds is a gap and is left out.
--- Parameters: targets (list), metrics (list of ttft, itl, …), from_ts, to_ts (UTC), step (seconds),
+-- parameters: targets (list), metrics (list of ttft, itl, …), from_ts, to_ts (UTC), step (seconds),
 --   origin (UTC, where steps start), max_interval (seconds).
--- Grain: target + replica + model + metric + edge set + step. increases[i] belongs to edges_seconds[i].
+-- grain: target + replica + model + metric + edge set + step. increases[i] belongs to edges_seconds[i].
 WITH bucket AS (
   SELECT
     target, replica, model, metric, edge_set_id,

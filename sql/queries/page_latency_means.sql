@@ -1,6 +1,6 @@
--- How many requests each latency histogram of one engine counted, and their mean.
--- Parameters: target, replica, model (may be NULL), from_ts, to_ts (UTC), max_interval (seconds).
--- Grain: metric.
+-- purpose: how many requests each latency histogram of one engine counted, and their mean.
+-- parameters: target, replica, model (may be NULL), from_ts, to_ts (UTC), max_interval (seconds).
+-- grain: metric.
 SELECT
   metric,
   sum(increases[len(increases)])                                                     AS requests,

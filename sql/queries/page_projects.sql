@@ -1,3 +1,3 @@
--- The projects and environments that targets name: what the filters offer.
--- Parameters: none. Grain: one row per project and environment; either may be NULL.
+-- purpose: the projects and environments that targets name: what the filters offer.
+-- grain: one row per project and environment; either may be NULL.
 SELECT DISTINCT project, environment FROM target WHERE gone_at IS NULL ORDER BY ALL

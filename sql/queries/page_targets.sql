@@ -1,6 +1,6 @@
--- Every target and its newest scrape: what Sources lists and what the freshness of a page is judged by.
--- Parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
--- Grain: one row per target; the scrape columns are NULL where the look-back holds no scrape of it.
+-- purpose: every target and its newest scrape: what Sources lists and what the freshness of a page is judged by.
+-- parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
+-- grain: one row per target; the scrape columns are NULL where the look-back holds no scrape of it.
 WITH newest AS (
   SELECT
     target,
