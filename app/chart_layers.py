@@ -1,7 +1,9 @@
 """What every time chart is made of: the axes, the window, incident marks, levels, the cursor. Pure.
 
-The window and the data reach a chart as data sets only, so that a live page swaps the data of a chart that
-stands and does not draw it anew. Times in frames are UTC without zone; the browser shows its own zone.
+A chart is a specification and its data sets by name. The window, the marks and the levels are data too: so
+a live page swaps the data of a chart that stands and does not draw it anew, and a specification is built
+once for all charts of its shape (Altair takes about 100 ms for one). Times in frames are UTC without zone;
+the browser shows its own zone.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import altair as alt
 import polars as pl
@@ -85,6 +87,13 @@ class Frame:
     spans: Sequence[Span] = ()
 
 
+class Drawing(NamedTuple):
+    """A Vega-Lite specification and the frames that its data sets' names stand for."""
+
+    spec: dict[str, Any]
+    data: dict[str, pl.DataFrame]
+
+
 def milliseconds(column: str = "ts", name: str = "time") -> pl.Expr:
     """A UTC column as milliseconds since 1970: what the browser turns into its own zone."""
     return pl.col(column).cast(pl.Datetime("us")).dt.epoch("ms").cast(pl.Float64).alias(name)
@@ -120,30 +129,38 @@ def value_axis(unit: Unit, column: str = "value", *, zero: bool = True, scale: s
     return alt.Y(f"{column}:Q", axis=axis, scale=alt.Scale(**wanted))
 
 
-def window_layer(frame: Frame) -> Any:
+def window_rows(around: Frame) -> pl.DataFrame:
+    """Data set `window`: its two ends."""
+    return pl.DataFrame({"ts": [around.start, around.end]}).select(milliseconds())
+
+
+def window_layer() -> Any:
     """Two unseen points that hold the time axis at the window's ends."""
-    ends = pl.DataFrame({"ts": [frame.start, frame.end]}).select(milliseconds())
-    return alt.Chart(ends).mark_point(opacity=0, tooltip=None).encode(x=time_axis())
+    return alt.Chart(alt.NamedData("window")).mark_point(opacity=0, tooltip=None).encode(x=time_axis())
 
 
-def incident_layer(frame: Frame) -> Any:
-    """Incidents: the time they lasted is shaded, a rule with the state's mark stands where they began."""
+def incident_rows(around: Frame) -> pl.DataFrame:
+    """Data set `incidents`: those that touch the window, cut to it."""
     rows = pl.DataFrame(
-        [(span.start, min(span.end, frame.end), span.state, span.label) for span in frame.spans],
+        [(span.start, min(span.end, around.end), span.state, span.label) for span in around.spans],
         schema={"ts": pl.Datetime, "until": pl.Datetime, "state": pl.String, "label": pl.String},
         orient="row",
-    ).filter((pl.col("until") >= frame.start) & (pl.col("ts") <= frame.end))
-    shown = rows.with_columns(pl.col("ts").clip(frame.start, frame.end)).select(
+    ).filter((pl.col("until") >= around.start) & (pl.col("ts") <= around.end))
+    return rows.with_columns(pl.col("ts").clip(around.start, around.end)).select(
         milliseconds(), milliseconds("until", "until"), "state", "label"
     )
+
+
+def incident_layer(colours: Palette) -> Any:
+    """Incidents: the time they lasted is shaded, a rule with their words stands where they began."""
     colour = (
         alt.when("datum.state === 'firing'")
-        .then(alt.value(frame.colours.firing))
+        .then(alt.value(colours.firing))
         .when("datum.state === 'watching'")
-        .then(alt.value(frame.colours.watching))
-        .otherwise(alt.value(frame.colours.muted))
+        .then(alt.value(colours.watching))
+        .otherwise(alt.value(colours.muted))
     )  # not a scale: layers share theirs, and these colours are not those of lines
-    base = alt.Chart(shown).encode(color=colour, tooltip=alt.value(None))
+    base = alt.Chart(alt.NamedData("incidents")).encode(color=colour, tooltip=alt.value(None))
     shade = base.mark_rect(opacity=0.1).encode(x=time_axis(), x2="until:T")
     rule = base.mark_rule(strokeWidth=1.5).encode(x=time_axis())
     word = base.mark_text(align="left", baseline="top", dx=4, dy=2, fontWeight=600).encode(
@@ -152,11 +169,16 @@ def incident_layer(frame: Frame) -> Any:
     return alt.layer(shade, rule, word)
 
 
-def threshold_layer(levels: Sequence[Threshold], unit: Unit, colours: Palette) -> Any:
+def level_rows(levels: Sequence[Threshold]) -> pl.DataFrame:
+    """Data set `levels`."""
+    return pl.DataFrame(
+        levels, schema={"value": pl.Float64, "label": pl.String, "under": pl.Boolean}, orient="row"
+    )
+
+
+def level_layer(unit: Unit, colours: Palette, *, zero: bool = True) -> Any:
     """Dashed levels with their words at the left end, where the data is oldest."""
-    schema = {"value": pl.Float64, "label": pl.String, "under": pl.Boolean}
-    rows = pl.DataFrame(levels, schema=schema, orient="row")
-    base = alt.Chart(rows).encode(y=value_axis(unit), tooltip=alt.value(None))
+    base = alt.Chart(alt.NamedData("levels")).encode(y=value_axis(unit, zero=zero), tooltip=alt.value(None))
     layers: list[Any] = [base.mark_rule(strokeDash=[4, 3], strokeWidth=1, color=colours.muted)]
     places: tuple[tuple[bool, Literal["bottom", "top"], int], ...] = ((False, "bottom", -2), (True, "top", 3))
     for under, baseline, dy in places:
@@ -167,8 +189,9 @@ def threshold_layer(levels: Sequence[Threshold], unit: Unit, colours: Palette) -
     return alt.layer(*layers)
 
 
-def cursor_layer(rows: pl.DataFrame, texts: Sequence[tuple[str, str]], colours: Palette) -> Any:
-    """A rule that follows the pointer to the nearest step and shows every value of it as text."""
+def cursor_layer(texts: Sequence[tuple[str, str]], colours: Palette) -> Any:
+    """A rule that follows the pointer to the nearest step; its tooltip has the texts (column, title) of data
+    set `cursor`."""
     near = alt.selection_point(
         name="cursor", nearest=True, on="pointermove", clear="pointerout", fields=["time"], empty=False
     )
@@ -177,14 +200,14 @@ def cursor_layer(rows: pl.DataFrame, texts: Sequence[tuple[str, str]], colours: 
         *(alt.Tooltip(f"{column}:N", title=title) for column, title in texts),
     ]
     return (
-        alt.Chart(rows)
+        alt.Chart(alt.NamedData("cursor"))
         .mark_rule(color=colours.muted, strokeWidth=1)
         .encode(x=time_axis(), opacity=alt.condition(near, alt.value(0.8), alt.value(0)), tooltip=tooltip)
         .add_params(near)
     )
 
 
-def finish(layers: Sequence[Any], colours: Palette, height: int) -> alt.LayerChart:
-    """Layers as a chart that fills its container, in the theme of its colours."""
-    chart = alt.layer(*layers).properties(height=height, width="container", config=chart_config(colours))
-    return cast("alt.LayerChart", chart)
+def finish(layers: Sequence[Any], colours: Palette, height: int) -> dict[str, Any]:
+    """Layers as the specification of a chart that fills its container, in the theme of its colours."""
+    chart: Any = alt.layer(*layers).properties(height=height, width="container", config=chart_config(colours))
+    return dict(chart.to_dict())

@@ -1,4 +1,4 @@
-"""Charts: pure functions from a frame to an Altair chart. No query, no Streamlit, no clock.
+"""Charts: pure functions from a frame to a drawing, its specification made with Altair. No query, no clock.
 
 Every time chart has the same axis, the same cursor with its tooltip, and the same incident marks:
 `app/chart_layers.py`.
@@ -7,6 +7,7 @@ Every time chart has the same axis, the same cursor with its tooltip, and the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
@@ -17,6 +18,7 @@ from app.chart_layers import (
     COUNT_LABELS,
     HEIGHT,
     TEXTS,
+    Drawing,
     Frame,
     Line,
     Threshold,
@@ -24,13 +26,23 @@ from app.chart_layers import (
     cursor_layer,
     finish,
     incident_layer,
+    incident_rows,
+    level_layer,
+    level_rows,
     milliseconds,
-    threshold_layer,
     time_axis,
     value_axis,
     window_layer,
+    window_rows,
 )
 from app.theme import Palette, state_colour
+
+SHAPES = 256
+"""Specifications kept: far more than pages × languages × modes have."""
+
+
+def _named(name: str) -> alt.Chart:
+    return alt.Chart(alt.NamedData(name))
 
 
 def lines(
@@ -43,14 +55,13 @@ def lines(
     ceiling: float | None = None,
     zero: bool = True,
     height: int = HEIGHT,
-) -> alt.LayerChart:
+) -> Drawing:
     """Lines over time from a wide frame (`ts` and one column a line), each with its min–max band.
 
     `ceiling` is a value that the axis always shows, such as 1 for ratios.
     """
-    colours = around.colours
     timed = frame.with_columns(milliseconds())
-    long = pl.concat(
+    series = pl.concat(
         [
             timed.select(
                 "time",
@@ -62,41 +73,47 @@ def lines(
             for line in wanted
         ]
     )
-    labels = [line.label for line in wanted]
-    order = colours.lines[1:2] if len(labels) == 1 else (colours.lines[1], colours.lines[0], colours.lines[2])
-    legend = None if len(labels) == 1 else alt.Legend()
+    texts = {"time": timed["time"]}
+    for number, line in enumerate(wanted):
+        of_line = (frame[line.column], frame[line.low or line.column], frame[line.high or line.column])
+        said = [_with_range(TEXTS[unit], *values) for values in zip(*of_line, strict=True)]
+        texts[f"text_{number}"] = pl.Series(said, dtype=pl.String)
+    banded = any(line.low or line.high for line in wanted)
+    data = {
+        "window": window_rows(around),
+        "incidents": incident_rows(around),
+        "series": series,
+        "levels": level_rows(thresholds),
+        "ceiling": pl.DataFrame(
+            {"value": [] if ceiling is None else [ceiling]}, schema={"value": pl.Float64}
+        ),
+        "cursor": pl.DataFrame(texts).filter(pl.any_horizontal(pl.exclude("time") != form.UNKNOWN)),
+    }
+    labels = tuple(line.label for line in wanted)
+    return Drawing(_lines_spec(labels, banded, unit, zero, height, around.colours), data)
+
+
+@lru_cache(SHAPES)
+def _lines_spec(
+    labels: tuple[str, ...], banded: bool, unit: Unit, zero: bool, height: int, colours: Palette
+) -> dict[str, Any]:
+    quiet, main, loud = colours.lines
     colour = alt.Color(
-        "series:N", scale=alt.Scale(domain=labels, range=list(order)), sort=labels, legend=legend
+        "series:N",
+        scale=alt.Scale(domain=list(labels), range=[main, quiet, loud][: len(labels)]),
+        sort=list(labels),
+        legend=None if len(labels) == 1 else alt.Legend(),
     )
-    base = alt.Chart(long).encode(x=time_axis(), color=colour, tooltip=alt.value(None))
-    layers: list[Any] = [window_layer(around), incident_layer(around)]
-    if any(line.low for line in wanted):
+    base = _named("series").encode(x=time_axis(), color=colour, tooltip=alt.value(None))
+    layers: list[Any] = [window_layer(), incident_layer(colours)]
+    if banded:
         layers.append(base.mark_area(opacity=0.18).encode(y=value_axis(unit, "low", zero=zero), y2="high:Q"))
-    layers.append(base.mark_line().encode(y=value_axis(unit, zero=zero)))
-    if ceiling is not None:
-        top = alt.Chart(pl.DataFrame({"value": [ceiling]})).mark_point(opacity=0, tooltip=None)
-        layers.append(top.encode(y=value_axis(unit)))
-    if thresholds:
-        layers.append(threshold_layer(thresholds, unit, colours))
-    write = TEXTS[unit]
-    texts = pl.DataFrame(
-        {
-            "time": timed["time"],
-            **{
-                f"text_{number}": [
-                    _with_range(write, value, low, high)
-                    for value, low, high in zip(
-                        frame[line.column],
-                        frame[line.low or line.column],
-                        frame[line.high or line.column],
-                        strict=True,
-                    )
-                ]
-                for number, line in enumerate(wanted)
-            },
-        }
-    ).filter(pl.any_horizontal(pl.exclude("time") != form.UNKNOWN))
-    layers.append(cursor_layer(texts, [(f"text_{n}", label) for n, label in enumerate(labels)], colours))
+    layers += [
+        base.mark_line().encode(y=value_axis(unit, zero=zero)),
+        _named("ceiling").mark_point(opacity=0, tooltip=None).encode(y=value_axis(unit, zero=zero)),
+        level_layer(unit, colours, zero=zero),
+        cursor_layer([(f"text_{number}", label) for number, label in enumerate(labels)], colours),
+    ]
     return finish(layers, colours, height)
 
 
@@ -109,219 +126,178 @@ def _with_range(
     return f"{write(value)} ({write(low)} – {write(high)})"
 
 
-def bars(frame: pl.DataFrame, column: str, label: str, around: Frame, height: int = HEIGHT) -> alt.LayerChart:
+def bars(frame: pl.DataFrame, column: str, label: str, around: Frame, height: int = HEIGHT) -> Drawing:
     """Events counted per step: one thin bar a step that has any. `frame`: ts and the column."""
     timed = frame.select(milliseconds(), pl.col(column).cast(pl.Float64).alias("value"))
-    axis = alt.Axis(labelExpr=COUNT_LABELS, tickCount=4, tickMinStep=1, title=None)
     texts = timed.select("time", pl.Series("text", [form.count(n) for n in timed["value"]], dtype=pl.String))
-    layers = [
-        window_layer(around),
-        incident_layer(around),
-        alt.Chart(timed.filter(pl.col("value") > 0))
-        .mark_bar(width=3, color=around.colours.lines[1], tooltip=None)
-        .encode(x=time_axis(), y=alt.Y("value:Q", axis=axis, scale=alt.Scale(zero=True, nice=True))),
-        cursor_layer(texts.filter(pl.col("text") != form.UNKNOWN), [("text", label)], around.colours),
-    ]
-    return finish(layers, around.colours, height)
+    data = {
+        "window": window_rows(around),
+        "incidents": incident_rows(around),
+        "series": timed.filter(pl.col("value") > 0),
+        "cursor": texts.filter(pl.col("text") != form.UNKNOWN),
+    }
+    return Drawing(_bars_spec(label, height, around.colours), data)
 
 
-def quantiles(frame: pl.DataFrame, around: Frame, height: int = HEIGHT) -> alt.LayerChart:
+@lru_cache(SHAPES)
+def _bars_spec(label: str, height: int, colours: Palette) -> dict[str, Any]:
+    axis = alt.Axis(labelExpr=COUNT_LABELS, tickCount=4, tickMinStep=1, title=None)
+    y = alt.Y("value:Q", axis=axis, scale=alt.Scale(zero=True, nice=True))
+    bar = _named("series").mark_bar(width=3, color=colours.lines[1], tooltip=None).encode(x=time_axis(), y=y)
+    layers = [window_layer(), incident_layer(colours), bar, cursor_layer([("text", label)], colours)]
+    return finish(layers, colours, height)
+
+
+QUANTILES = ("p50", "p95", "p99")
+
+
+def quantiles(frame: pl.DataFrame, around: Frame, height: int = HEIGHT) -> Drawing:
     """p50, p95 and p99 over time, each with the bucket range that holds the true value, on a log axis.
 
     `frame` is long: ts, quantile (`p50`, …), value, low, high (seconds; value NULL where it is not to be
     shown), beyond (the last finite edge where the rank fell past it, else NULL), text.
     """
-    colours = around.colours
-    names = ["p50", "p95", "p99"]
     timed = frame.with_columns(milliseconds())
+    known = timed.filter(pl.col("text").is_not_null())
+    said = known.pivot(on="quantile", index="time", values="text", aggregate_function="first")
+    data = {
+        "window": window_rows(around),
+        "incidents": incident_rows(around),
+        "series": timed.select("time", "quantile", "value", "low", "high"),
+        "beyond": timed.filter(pl.col("beyond").is_not_null()).select("time", "quantile", "beyond"),
+        "cursor": said.with_columns(
+            pl.lit(form.UNKNOWN).alias(name) for name in QUANTILES if name not in said.columns
+        ),
+    }
+    return Drawing(_quantiles_spec(height, around.colours), data)
+
+
+@lru_cache(SHAPES)
+def _quantiles_spec(height: int, colours: Palette) -> dict[str, Any]:
+    names = list(QUANTILES)
     colour = alt.Color(
         "quantile:N",
         scale=alt.Scale(domain=names, range=list(colours.lines)),
         sort=names,
         legend=alt.Legend(),
     )
-    base = alt.Chart(timed.select("time", "quantile", "value", "low", "high")).encode(
-        x=time_axis(), color=colour, tooltip=alt.value(None)
-    )
-    past = alt.Chart(timed.filter(pl.col("beyond").is_not_null()).select("time", "quantile", "beyond"))
-    wide = (
-        timed.pivot(on="quantile", index="time", values="text", aggregate_function="first")
-        if timed.height
-        else pl.DataFrame(schema={"time": pl.Float64})
-    )
-    for name in names:
-        if name not in wide.columns:
-            wide = wide.with_columns(pl.lit(form.UNKNOWN).alias(name))
+    base = _named("series").encode(x=time_axis(), color=colour, tooltip=alt.value(None))
+    beyond = _named("beyond").mark_point(shape="triangle-up", size=60, filled=True, tooltip=None)
     layers = [
-        window_layer(around),
-        incident_layer(around),
+        window_layer(),
+        incident_layer(colours),
         base.mark_area(opacity=0.16).encode(y=value_axis("seconds", "low", scale="log"), y2="high:Q"),
         base.mark_line(point={"size": 14, "filled": True}).encode(y=value_axis("seconds", scale="log")),
-        past.mark_point(shape="triangle-up", size=60, filled=True, tooltip=None).encode(
-            x=time_axis(), y=value_axis("seconds", "beyond", scale="log"), color=colour
-        ),
-        cursor_layer(wide.filter(pl.col("time").is_not_null()), [(name, name) for name in names], colours),
+        beyond.encode(x=time_axis(), y=value_axis("seconds", "beyond", scale="log"), color=colour),
+        cursor_layer([(name, name) for name in names], colours),
     ]
     return finish(layers, colours, height)
+
+
+MEMORY_COLUMNS = ("used", "reserved", "free", "total")
 
 
 def memory(
     frame: pl.DataFrame, around: Frame, names: tuple[str, str, str, str], height: int = HEIGHT
-) -> alt.LayerChart:
+) -> Drawing:
     """GPU memory: used and reserved stacked, the total as a line; what is left between them is free.
 
     `frame`: ts, used, reserved, free, total in GiB. `names`: the words for those four.
     """
-    colours = around.colours
     used, reserved, _, total = names
     timed = frame.with_columns(milliseconds())
     both = pl.col("used") + pl.col("reserved")
-    stacked = [(used, pl.lit(0.0), pl.col("used")), (reserved, pl.col("used"), both)]
-    parts = pl.concat(
-        [
-            timed.select("time", pl.lit(part).alias("part"), low.alias("low"), high.alias("high"))
-            for part, low, high in stacked
-        ]
-    )
-    colour = alt.Color(
-        "part:N",
-        scale=alt.Scale(
-            domain=[used, reserved, total], range=[colours.lines[1], colours.unknown, colours.text]
-        ),
-        legend=alt.Legend(symbolType="square"),
-    )
-    ceiling = timed.select("time", "total", pl.lit(total).alias("part"))
-    texts = timed.select(
-        "time",
-        *(
-            pl.Series(name, [TEXTS["gib"](value) for value in timed[name]], dtype=pl.String)
-            for name in ("used", "reserved", "free", "total")
-        ),
-    ).filter(pl.col("used") != form.UNKNOWN)
-    columns = list(zip(("used", "reserved", "free", "total"), names, strict=True))
+    stacked = ((used, pl.lit(0.0), pl.col("used")), (reserved, pl.col("used"), both))
+    parts = [
+        timed.select("time", pl.lit(part).alias("part"), low.alias("low"), high.alias("high"))
+        for part, low, high in stacked
+    ]
+    texts = [
+        pl.Series(name, [TEXTS["gib"](value) for value in timed[name]], dtype=pl.String)
+        for name in MEMORY_COLUMNS
+    ]
+    data = {
+        "window": window_rows(around),
+        "incidents": incident_rows(around),
+        "parts": pl.concat(parts),
+        "total": timed.select("time", "total", pl.lit(total).alias("part")),
+        "cursor": timed.select("time", *texts).filter(pl.col("used") != form.UNKNOWN),
+    }
+    return Drawing(_memory_spec(names, height, around.colours), data)
+
+
+@lru_cache(SHAPES)
+def _memory_spec(names: tuple[str, str, str, str], height: int, colours: Palette) -> dict[str, Any]:
+    used, reserved, _, total = names
+    scale = alt.Scale(domain=[used, reserved, total], range=[colours.lines[1], colours.unknown, colours.text])
+    colour = alt.Color("part:N", scale=scale, legend=alt.Legend(symbolType="square"))
+    area = _named("parts").mark_area(opacity=0.75, tooltip=None)
+    line = _named("total").mark_line(strokeWidth=1, tooltip=None)
     layers = [
-        window_layer(around),
-        alt.Chart(parts)
-        .mark_area(opacity=0.75, tooltip=None)
-        .encode(x=time_axis(), y=value_axis("gib", "low"), y2="high:Q", color=colour),
-        incident_layer(around),
-        alt.Chart(ceiling)
-        .mark_line(strokeWidth=1, tooltip=None)
-        .encode(x=time_axis(), y=value_axis("gib", "total"), color=colour),
-        cursor_layer(texts, columns, colours),
+        window_layer(),
+        area.encode(x=time_axis(), y=value_axis("gib", "low"), y2="high:Q", color=colour),
+        incident_layer(colours),
+        line.encode(x=time_axis(), y=value_axis("gib", "total"), color=colour),
+        cursor_layer(list(zip(MEMORY_COLUMNS, names, strict=True)), colours),
     ]
     return finish(layers, colours, height)
 
 
-def throttle(frame: pl.DataFrame, around: Frame, step_seconds: float) -> alt.LayerChart:
+def throttle(frame: pl.DataFrame, around: Frame, step_seconds: float) -> Drawing:
     """Throttle reasons over time: one row a reason, darker where more of a step's samples had it.
 
     `frame`: ts, reason (words), share (0–1), alert (whether the reason costs speed).
     """
-    colours = around.colours
-    timed = frame.with_columns(
-        milliseconds(), (pl.col("ts") + pl.duration(seconds=step_seconds)).alias("end")
-    ).select(
-        "time",
+    timed = frame.with_columns((pl.col("ts") + pl.duration(seconds=step_seconds)).alias("end"))
+    shares = [form.percent(share) for share in frame["share"]]
+    strips = timed.select(
+        milliseconds(),
         milliseconds("end", "until"),
         "reason",
         "share",
         "alert",
-        pl.col("share").map_elements(form.percent, return_dtype=pl.String).alias("text"),
+        pl.Series("text", shares, dtype=pl.String),
     )
-    reasons = frame["reason"].unique(maintain_order=True).sort().to_list()
+    reasons = tuple(sorted(set(frame["reason"])))
+    return Drawing(_throttle_spec(reasons, around.colours), {"window": window_rows(around), "strips": strips})
+
+
+@lru_cache(SHAPES)
+def _throttle_spec(reasons: tuple[str, ...], colours: Palette) -> dict[str, Any]:
+    tooltip = [
+        alt.Tooltip("time:T", title="time", format="%-d %b %H:%M:%S"),
+        alt.Tooltip("reason:N"),
+        alt.Tooltip("text:N", title="share"),
+    ]
+    alert = alt.Scale(domain=[True, False], range=[colours.watching, colours.lines[0]])
     strips = (
-        alt.Chart(timed)
+        _named("strips")
         .mark_rect(height=12)
         .encode(
             x=time_axis(),
             x2="until:T",
-            y=alt.Y("reason:N", sort=reasons, axis=alt.Axis(title=None, labelLimit=200, grid=False)),
+            y=alt.Y("reason:N", sort=list(reasons), axis=alt.Axis(title=None, labelLimit=200, grid=False)),
             opacity=alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.15, 1]), legend=None),
-            color=alt.Color(
-                "alert:N",
-                scale=alt.Scale(domain=[True, False], range=[colours.watching, colours.lines[0]]),
-                legend=None,
-            ),
-            tooltip=[
-                alt.Tooltip("time:T", title="time", format="%-d %b %H:%M:%S"),
-                alt.Tooltip("reason:N"),
-                alt.Tooltip("text:N", title="share"),
-            ],
+            color=alt.Color("alert:N", scale=alert, legend=None),
+            tooltip=tooltip,
         )
     )
-    return finish([window_layer(around), strips], colours, 22 * max(len(reasons), 1) + 30)
+    return finish([window_layer(), strips], colours, 22 * max(len(reasons), 1) + 30)
 
 
-def sparkline(
-    frame: pl.DataFrame, colours: Palette, state: str, threshold: float | None = None
-) -> alt.LayerChart:
+def sparkline(frame: pl.DataFrame, colours: Palette, state: str, threshold: float | None = None) -> Drawing:
     """A trend without axes: `frame` has ts and value; the last value is dotted in the state's colour."""
     timed = frame.select(milliseconds(), pl.col("value").cast(pl.Float64)).drop_nulls()
+    levels = pl.DataFrame({"value": [] if threshold is None else [threshold]}, schema={"value": pl.Float64})
+    data = {"series": timed, "last": timed.tail(1), "levels": levels}
+    return Drawing(_sparkline_spec(colours, state), data)
+
+
+@lru_cache(SHAPES)
+def _sparkline_spec(colours: Palette, state: str) -> dict[str, Any]:
     x = alt.X("time:T", axis=None, scale=alt.Scale(nice=False))
     y = alt.Y("value:Q", axis=None, scale=alt.Scale(zero=False, padding=3))
-    base = alt.Chart(timed).encode(x=x, y=y, tooltip=alt.value(None))
-    layers: list[Any] = [
-        base.mark_line(strokeWidth=1.5, color=colours.lines[1]),
-        alt.Chart(timed.tail(1))
-        .mark_circle(size=36, color=state_colour(colours, state), tooltip=None)
-        .encode(x=x, y=y),
-    ]
-    if threshold is not None:
-        level = alt.Chart(pl.DataFrame({"value": [threshold]}))
-        layers.insert(0, level.mark_rule(strokeDash=[3, 3], color=colours.muted, tooltip=None).encode(y=y))
-    return finish(layers, colours, 44)
-
-
-TILE_COLUMNS = 8
-"""Tiles in a row of a node; a node with more (MIG) goes on in the next row."""
-
-
-def tiles(frame: pl.DataFrame, colours: Palette, domain: tuple[float, float]) -> alt.LayerChart:
-    """One square a GPU, a row a node, in the order of the frame; coloured by `value`, edged by state.
-
-    `frame`: node, place (0 to TILE_COLUMNS−1), value (NULL: not known), text, state, gpu, mig, and the
-    words of the tooltip: name, reading, note.
-    """
-    nodes = frame["node"].unique(maintain_order=True).to_list()
-    rows = frame.with_columns(
-        (pl.col("value") > domain[0] + 0.62 * (domain[1] - domain[0])).fill_null(False).alias("bright"),
-        pl.col("state")
-        .replace_strict({"firing": "■ ", "watching": "▲ "}, default="", return_dtype=pl.String)
-        .alias("mark"),
-    ).with_columns((pl.col("mark") + pl.col("text")).alias("text"))
-    chosen = alt.selection_point(name="tile", fields=["gpu", "mig"], on="click", empty=False)
-    x = alt.X("place:O", axis=None, scale=alt.Scale(domain=list(range(TILE_COLUMNS)), paddingInner=0.08))
-    y = alt.Y(
-        "node:N",
-        sort=nodes,
-        scale=alt.Scale(paddingInner=0.12),
-        axis=alt.Axis(title=None, domain=False, ticks=False, grid=False, labelLimit=120, minExtent=0),
-    )
-    tooltip = [
-        alt.Tooltip("name:N", title="GPU"),
-        alt.Tooltip("reading:N", title=" "),
-        alt.Tooltip("note:N", title=" "),
-    ]
-    base = alt.Chart(rows).encode(x=x, y=y, tooltip=alt.value(None))
-    ramp = alt.Scale(domain=list(domain), range=list(colours.ramp), clamp=True)
-    edge = alt.Scale(
-        domain=["firing", "watching", "well", "unknown"],
-        range=[colours.firing, colours.watching, "rgba(0,0,0,0)", colours.muted],
-    )
-    square = base.mark_rect(cornerRadius=3).encode(
-        color=alt.condition(
-            "datum.value === null", alt.value(colours.unknown), alt.Color("value:Q", scale=ramp, legend=None)
-        ),
-        stroke=alt.Stroke("state:N", scale=edge, legend=None),
-        strokeWidth=alt.condition("datum.state === 'well'", alt.value(0), alt.value(2.5)),
-    )
-    low, high = colours.ramp_text
-    word = base.mark_text(fontSize=11).encode(
-        text="text:N", color=alt.condition("datum.bright", alt.value(high), alt.value(low))
-    )
-    # The pointer meets this layer only: a number in front of its square would take the click.
-    touch = base.mark_rect(fill="rgba(0,0,0,0)", cursor="pointer").encode(
-        tooltip=tooltip, description="name:N"
-    )
-    return finish([square, word, touch.add_params(chosen)], colours, 27 * max(len(nodes), 1))
+    level = _named("levels").mark_rule(strokeDash=[3, 3], color=colours.muted, tooltip=None)
+    line = _named("series").mark_line(strokeWidth=1.5, color=colours.lines[1], tooltip=None)
+    dot = _named("last").mark_circle(size=36, color=state_colour(colours, state), tooltip=None)
+    return finish([level.encode(y=y), line.encode(x=x, y=y), dot.encode(x=x, y=y)], colours, 44)

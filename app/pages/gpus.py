@@ -92,7 +92,7 @@ def _table(at: parts.Here, fleet: facts.Fleet) -> View | None:
         "busy": text(at.say("measure_utilization"), help=at.say("about_utilization"), width=80, **right),
         "celsius": text(at.say("measure_temperature"), width=80, **right),
         "watts": text(at.say("measure_power"), width=80, **right),
-        "slowed": text(at.say("throttle"), help=at.say("about_throttle")),
+        "slowed": text(at.say("throttle"), help=at.say("about_throttle"), width=150),
         "pod": text("pod"),
         "verdict": text(at.say("verdict"), help=at.say("about_verdict")),
     }
@@ -192,20 +192,17 @@ def _incident(at: parts.Here, mine: pl.DataFrame) -> None:
     with st.container(border=True):
         word = at.say(f"severity_{row['severity']}" if state == "firing" else f"state_{row['state']}")
         badge = f":{theme.STREAMLIT_COLOURS[state]}-badge[{theme.MARKS[state]} {word}]"
-        st.markdown(f"{badge} **{form.plain(row['summary'])}**")
         end = row["resolved_at"] or at.clock_now
         lasted = form.duration((end - row["started_at"]).total_seconds())
         until = f" – {at.clock(row['resolved_at'])}" if row["resolved_at"] else ""
         write = form.percent if row["unit"] == "ratio" else form.gibibytes
-        st.markdown(
-            " · ".join(
-                [
-                    f":gray[{at.clock(row['started_at'])}{until} · {lasted}]",
-                    f":gray[{at.say('peak', value=write(row['peak_value']))}]",
-                    f":gray[{form.plain(row['reason_text'])}]",
-                ]
-            )
-        )
+        details = [
+            f"{at.clock(row['started_at'])}{until}",
+            lasted,
+            at.say("peak", value=write(row["peak_value"])),
+            form.plain(row["reason_text"]),
+        ]
+        st.markdown(f"{badge} **{form.plain(row['summary'])}**  \n:gray[{' · '.join(details)}]")
 
 
 def _facts(

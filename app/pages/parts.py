@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import altair as alt
 import polars as pl
 import streamlit as st
 
 from app import charts, runtime, theme, words
 from app import format as form
-from app.chart_layers import Frame, Line, Span, Unit
+from app.chart_layers import Drawing, Frame, Line, Span, Unit
 from app.pages import facts, states
 from app.view import View, Window, parse, to_parameters, window
 from sql.store import Store
@@ -131,9 +130,16 @@ def data_age(at: Here, fresh: states.Freshness) -> str:
     return mark("watching", text) if fresh.stale else text
 
 
-def draw(chart: alt.LayerChart, key: str, words_for_it: str) -> None:
-    """Put a chart on the page with the words a screen reader says for it."""
-    st.altair_chart(chart, width="stretch", theme=None, key=key, alt=words_for_it)
+def draw(drawing: Drawing, key: str, words_for_it: str, **options: Any) -> Any:
+    """Put a chart on the page with the words a screen reader says for it; its selections, if any."""
+    return st.vega_lite_chart(
+        spec={**drawing.spec, "datasets": drawing.data},
+        width="stretch",
+        theme=None,
+        key=key,
+        alt=words_for_it,
+        **options,
+    )
 
 
 def lines(

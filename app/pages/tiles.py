@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import streamlit as st
 
-from app import charts, view
+from app import chart_tiles, view
 from app import format as form
 from app.pages import facts, parts, states
 
@@ -66,14 +66,12 @@ def fleet(at: parts.Here, found: facts.Fleet, key: str, columns: int = 1) -> Non
 
 def _draw(at: parts.Here, rows: pl.DataFrame, domain: tuple[float, float], key: str) -> None:
     turn = parts.turn(key)
-    event: Any = st.altair_chart(
-        charts.tiles(rows, at.colours, domain),
-        width="stretch",
-        theme=None,
-        key=f"{key}_{turn}",
+    event = parts.draw(
+        chart_tiles.tiles(rows, at.colours, domain),
+        f"{key}_{turn}",
+        at.say("alt_tiles", measure=at.say(f"measure_{at.view.measure}")),
         on_select="rerun",
         selection_mode="tile",
-        alt=at.say("alt_tiles", measure=at.say(f"measure_{at.view.measure}")),
     )
     for point in event.selection.get("tile", []):
         parts.next_turn(key)
@@ -120,7 +118,7 @@ def tile_rows(gpus: pl.DataFrame, measure: str, at: parts.Here) -> tuple[pl.Data
         .agg(pl.col("rank").min(), pl.col("value").max(), pl.len().alias("size"))
         .sort(["rank", "value", "node"], descending=[False, True, False], nulls_last=True)
     )
-    lines = ((pl.col("size").cast(pl.Int64) + charts.TILE_COLUMNS - 1) // charts.TILE_COLUMNS).cum_sum()
+    lines = ((pl.col("size").cast(pl.Int64) + chart_tiles.COLUMNS - 1) // chart_tiles.COLUMNS).cum_sum()
     taken = nodes.with_columns(lines.alias("lines")).filter(
         (pl.col("lines") <= ROWS) | (pl.int_range(pl.len()) == 0)
     )
@@ -135,7 +133,7 @@ def tile_rows(gpus: pl.DataFrame, measure: str, at: parts.Here) -> tuple[pl.Data
     seat: dict[str, int] = {}
     for gpu in shown.iter_rows(named=True):
         seat[gpu["node"]] = place = seat.get(gpu["node"], -1) + 1
-        line, place = divmod(place, charts.TILE_COLUMNS)
+        line, place = divmod(place, chart_tiles.COLUMNS)
         rows.append(
             {
                 "node": gpu["node"] if line == 0 else f"{gpu['node']} ({line + 1})",
@@ -162,7 +160,7 @@ def tile_rows(gpus: pl.DataFrame, measure: str, at: parts.Here) -> tuple[pl.Data
         "reading": pl.String,
         "note": pl.String,
     }
-    return pl.DataFrame(rows[: ROWS * charts.TILE_COLUMNS], schema=schema), nodes.height - taken.height
+    return pl.DataFrame(rows[: ROWS * chart_tiles.COLUMNS], schema=schema), nodes.height - taken.height
 
 
 def short_text(measure: str, value: float | None) -> str:
