@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
@@ -100,6 +101,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def serve(listener: socket.socket) -> None:
     """Run until SIGINT or SIGTERM."""
     _raise_open_files()
+    # Scraping allocates much and makes few cycles; the usual thresholds cost 0.09 ms of CPU a scrape.
+    gc.set_threshold(50_000, 20, 20)
     config = uvicorn.Config(
         build(),
         log_level="warning",

@@ -67,9 +67,12 @@ def increase(last: Last | None, seen: Histogram, ts: datetime, zero_since: datet
             return Increase(state, None, None, None, True)
         return Increase(state, buckets, (ts - zero_since).total_seconds(), total, True)
     interval = (ts - last.ts).total_seconds()
-    gained = tuple(new - old for new, old in zip(buckets, last.buckets, strict=True))
-    if min(gained) < 0:
-        return Increase(Last(ts, edges, buckets, total, ts), buckets, interval, total, True)
+    if buckets == last.buckets:
+        gained = (0.0,) * len(buckets)
+    else:
+        gained = tuple([new - old for new, old in zip(buckets, last.buckets, strict=True)])
+        if min(gained) < 0:
+            return Increase(Last(ts, edges, buckets, total, ts), buckets, interval, total, True)
     gained_sum = None if total is None or last.sum_seconds is None else max(total - last.sum_seconds, 0.0)
     write_base = ts - last.base_ts >= BASE_EVERY
     state = Last(ts, edges, buckets, total, ts if write_base else last.base_ts)

