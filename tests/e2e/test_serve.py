@@ -22,7 +22,8 @@ from tests.e2e.serving import Serving, command, serving, until
 class Exporter:
     """Serves a GPU and an engine; counts what was asked; can be told to hang."""
 
-    def __init__(self) -> None:
+    def __init__(self, used_mib: int = 10_000, free_mib: int = 70_000) -> None:
+        self.memory = {"used_mib": used_mib, "free_mib": free_mib}
         self.scrapes = 0
         self.hang = threading.Event()
         outer = self
@@ -33,7 +34,11 @@ class Exporter:
                 if outer.hang.is_set():
                     outer.released.wait(20)
                 n = float(outer.scrapes)
-                body = dcgm() if "dcgm" in self.path else vllm(ttft={"0.1": n, "1.0": n, "+Inf": n})
+                body = (
+                    dcgm(**outer.memory)
+                    if "dcgm" in self.path
+                    else vllm(ttft={"0.1": n, "1.0": n, "+Inf": n})
+                )
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

@@ -1,0 +1,144 @@
+"""What on-call does: the Slack message, its link, the page; every page opens in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.e2e.browser import PHONE, WIDE, browser, needs_chromium, settled
+from tests.e2e.serving import Serving, serving, until
+from tests.e2e.slack_server import SlackServer, slack
+from tests.e2e.test_serve import Exporter
+
+pytestmark = [pytest.mark.wide, needs_chromium]
+
+
+@dataclass
+class Fired:
+    """A server whose only GPU has been over 80 % long enough, and the message about it."""
+
+    server: Serving
+    exporter: Exporter
+    slack: SlackServer
+    link: str
+
+
+def links_of(payload: dict[str, Any]) -> list[str]:
+    elements = [element for block in payload["blocks"] for element in block.get("elements", [])]
+    return [element["url"] for element in elements if "url" in element]
+
+
+@pytest.fixture(scope="module")
+def fired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fired]:
+    folder = tmp_path_factory.mktemp("browser")
+    exporter = Exporter(used_mib=70_000, free_mib=10_000)
+    config = folder / "infermeter.yaml"
+    with slack() as channel:
+        config.write_text(
+            f"""
+store: {folder}/store.duckdb
+scrape: {{interval: 1s, timeout: 900ms}}
+alerts:
+  evaluate_interval: 1s
+  vram_high: {{for: 2s}}
+  channels: [{{name: ops, kind: slack, webhook_url: "{channel.url}"}}]
+targets:
+  - {{name: node-1, kind: dcgm, url: "{exporter.url}/dcgm"}}
+  - {{name: llm, url: "{exporter.url}/vllm", project: chat}}
+"""
+        )
+        with serving(config, folder / "log") as server:
+            (message,) = until(lambda: channel.messages or None, what="the Slack message")
+            link = next(url for url in links_of(message) if "/gpus?" in url)
+            yield Fired(server, exporter, channel, link)
+        log = (folder / "log").read_text()
+        assert "Traceback" not in log
+        assert "s3cretpart" not in log
+    exporter.close()
+
+
+def test_the_message_reads_alone_and_its_link_opens_that_gpu_at_that_time(fired: Fired) -> None:
+    message = fired.slack.messages[0]
+    assert "node-1 GPU 0" in message["text"]
+    assert "VRAM 87.5 %" in message["text"]  # 70 000 of 80 000 MiB usable
+    query = parse_qs(urlsplit(fired.link).query)
+    assert query["gpu"] == ["GPU-1"]
+    (incident,) = fired.server.json("/api/v1/incidents?state=firing")["rows"]
+    assert query["incident"] == [incident["incident_id"]]
+    assert query["from"][0] < incident["fired_at"] < query["to"][0]
+    with browser() as chromium:
+        page = chromium.new_page(viewport=WIDE)
+        settled(page, fired.link, "GPU-1")
+        text = page.inner_text("body")
+        assert "node-1" in text
+        assert "87.5 %" in text
+        assert incident["summary"].split(":")[0] in text
+        page.reload(wait_until="domcontentloaded")
+        page.get_by_text("GPU-1").first.wait_for(timeout=30_000)
+        assert parse_qs(urlsplit(page.url).query) == query, (
+            "the view is in the URL, before and after a reload"
+        )
+
+
+def test_on_call_says_what_is_wrong_in_its_first_line_and_leads_to_the_gpu(fired: Fired) -> None:
+    with browser() as chromium:
+        page = chromium.new_page(viewport=WIDE)
+        settled(page, fired.server.url + "/", "1 firing")
+        text = page.inner_text("body")
+        assert "87.5 %" in text
+        assert "node-1" in text
+
+
+@pytest.mark.parametrize("path", ["/", "/engines", "/gpus", "/sources"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", ["wide", "phone"])
+def test_every_page_opens_without_an_error(fired: Fired, path: str, scheme: Any, width: str) -> None:
+    problems: list[str] = []
+    with browser() as chromium:
+        context = chromium.new_context(viewport=WIDE if width == "wide" else PHONE, color_scheme=scheme)  # type: ignore[arg-type]
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("requestfailed", lambda request: problems.append(request.url))
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        first = {"/": "firing", "/engines": "llm", "/gpus": "node-1", "/sources": "node-1"}[path]
+        settled(page, fired.server.url + path, first)
+        text = page.inner_text("body")
+        assert page.locator("[data-testid=stException]").count() == 0
+        for wrong in ("Traceback", "nan", "NaN", "None", "null", "undefined"):
+            assert wrong not in text.split(), f"{wrong} on {path}"
+        if width == "phone":
+            wide = page.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert wide <= 1, f"{path} must not scroll sideways on a phone"
+        outside = [url for url in asked if urlsplit(url).hostname not in ("localhost", "127.0.0.1", None)]
+        assert outside == [], "nothing is fetched from another host"
+    assert problems == []
+
+
+def test_a_link_with_nonsense_opens_the_page_with_a_note(fired: Fired) -> None:
+    with browser() as chromium:
+        page = chromium.new_page(viewport=WIDE)
+        settled(
+            page, fired.server.url + "/gpus?gpu=GPU-none&from=yesterday&range=9x&measure=%00", "yesterday"
+        )
+
+        assert page.locator("[data-testid=stException]").count() == 0
+
+
+def test_the_resolve_message_comes_once_with_duration_and_peak(fired: Fired) -> None:
+    # Last in the module: it ends the incident that the others look at.
+    fired.exporter.memory = {"used_mib": 8_000, "free_mib": 72_000}
+    until(lambda: len(fired.slack.messages) > 1 or None, what="the resolve message")
+    text = json.dumps(fired.slack.messages[1], ensure_ascii=False)
+    assert "resolved" in text.lower()
+    assert "peak" in text.lower()
+    assert "87.5 %" in text
+    until(lambda: fired.server.json("/api/v1/incidents?state=resolved")["rows"] or None, what="the end of it")
+    assert len(fired.slack.messages) == 2
