@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.config import load_text
+from app.demo import topology
 from tests.shared import REPOSITORY
 
 DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
@@ -74,3 +75,8 @@ def test_the_thresholds_of_the_readme_are_the_defaults() -> None:
 
 def test_the_readme_fits_on_a_few_screens() -> None:
     assert len(README.splitlines()) <= 110
+
+
+def test_the_readme_tells_the_size_of_the_simulated_fleet() -> None:
+    gpus = sum(node.gpus for node in topology.NODES)
+    assert f"a simulated fleet of {gpus} GPUs and {len(topology.ENGINES)} engines" in README
