@@ -366,3 +366,28 @@ def test_whatever_slack_answers_every_row_ends_sent_or_failed_and_none_is_sent_t
         assert told == states.count("sent")
 
     at_the_desk(test)
+
+
+def test_a_claim_takes_nothing_from_a_channel_that_is_busy_resting_or_failed() -> None:
+    """The claim itself says so, whoever asks."""
+
+    async def test(desk: Desk) -> None:
+        def claim(seconds: float) -> int:
+            with desk.store.write() as writer:
+                return len(writer.run("outbox_claim", channel="ops", now=at(seconds), run="first run"))
+
+        desk.write(1)
+        desk.server.answer(429, "", Retry_After="30")
+        await desk.deliver()
+        assert claim(29.9) == 0
+        assert claim(30) == 1
+        desk.write(2)
+        assert claim(60) == 0
+        with desk.store.write() as writer:
+            writer.run("outbox_settle", message_ids=["id1:fired:ops"], state="failed", sent_at=None,
+                       next_attempt_at=None, last_error="gone")  # fmt: skip
+            writer.run("outbox_channel_not_sent", channel="ops", state="failed", last_error="gone",
+                       now=at(60), next_send_at=at(60))  # fmt: skip
+        assert claim(100) == 0
+
+    at_the_desk(test)

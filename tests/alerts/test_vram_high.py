@@ -136,6 +136,17 @@ def test_a_scrape_without_memory_numbers_is_unknown_not_zero() -> None:
     assert rows(store, "incident")[0]["reason"] == "no_data"
 
 
+def test_memory_from_one_source_is_not_hidden_by_another_without_it() -> None:
+    store = fleet()
+    add_target(store, "power")
+    both = [gpu(ratio=0.9), gpu(ratio=None, target="power")]
+
+    def facts(t: float) -> Round:
+        return (both[:1] if t % 20 == 0 else both[1:]), []
+
+    assert firings(run(store, 0, 200, facts, settings())) == [("occupancy", "gpu:GPU-1")]
+
+
 def test_a_gpu_that_never_has_memory_numbers_is_never_judged() -> None:
     store = fleet()
     events = run(store, 0, 300, lambda t: steady(None, total=None), settings())

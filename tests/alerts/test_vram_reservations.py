@@ -164,6 +164,20 @@ def test_a_restart_of_the_engine_begins_anew_and_ends_the_incident() -> None:
     assert baseline["since"] == at(600)
 
 
+def test_an_engine_that_joins_begins_the_level_anew() -> None:
+    store = fleet()
+    add_target(store, "vllm-2", "vllm", gpus=["GPU-1"])
+    small = [vllm(memory_reservation_ratio=0.5)]
+    both = [*small, vllm("vllm-2", memory_reservation_ratio=0.4)]
+
+    def facts(t: float) -> Round:
+        return ([gpu(ratio=0.5)], small) if t < 360 else ([gpu(ratio=0.9)], both)
+
+    assert changes(run(store, 0, 900, facts, QUICK, step=30)) == []
+    (baseline,) = rows(store, "vram_baseline")
+    assert (baseline["since"], baseline["baseline_bytes"]) == (at(360), LEVEL)
+
+
 def test_an_engine_asleep_or_loading_gives_no_level() -> None:
     """vLLM's sleep mode drops to 10 %; measured from there, waking up would be growth of 64 GiB."""
     store = fleet()
