@@ -195,12 +195,12 @@ class _Outcome:
         append(writer, "incident_change", self.changes)
         append(writer, "finding", self.findings)
         append(writer, "outbox", [self._fired_row(i, name) for i in self.fired for name in channels])
-        for incident in self.resolved:
+        if self.resolved:
             writer.run(
                 "outbox_add_resolved",
-                incident_id=incident.incident_id,
+                incident_ids=[incident.incident_id for incident in self.resolved],
+                payloads=[self._payload(incident) for incident in self.resolved],
                 channels=channels,
-                payload=self._payload(incident),
                 now=self.now,
             )
 
