@@ -7,7 +7,12 @@ from typing import Protocol
 
 from sql.store import Store
 
-AGED = ("gpu_sample", "engine_sample", "engine_histogram", "scrape")
+RAW = ("gpu_sample", "engine_sample", "engine_histogram", "scrape")
+
+TOLD = ("finding", "outbox", "incident_change", "incident")
+
+TOLD_SECONDS = 400 * 86_400.0
+"""What was judged and told is small and is kept for thirteen months, as long as a year's comparison needs."""
 
 
 class Retention(Protocol):
@@ -19,11 +24,14 @@ class Retention(Protocol):
 
 
 def housekeeping(store: Store, retention: Retention, now: datetime) -> None:
-    """Delete raw rows past retention, superseded histogram bases, and checkpoint."""
-    before = now - timedelta(seconds=retention.raw)
-    for table in AGED:
+    """Delete rows past their retention and superseded histogram bases, and checkpoint.
+
+    A transaction per table, so that no scrape round waits for all of them.
+    """
+    ages = dict.fromkeys(RAW, retention.raw) | dict.fromkeys(TOLD, max(TOLD_SECONDS, retention.raw))
+    for table, seconds in ages.items():
         with store.write() as writer:
-            writer.run(f"expire_{table}", before=before)
+            writer.run(f"expire_{table}", before=now - timedelta(seconds=seconds))
     with store.write() as writer:
         writer.run("expire_histogram_base")
     store.checkpoint()

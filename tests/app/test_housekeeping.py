@@ -1,0 +1,62 @@
+"""Retention: what is old goes, what is still needed stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from app.housekeeping import housekeeping
+from collectors.fetch import Fetched
+from collectors.ingest import Ingest
+from collectors.target import Target
+from sql.store import Store
+from tests.collectors.exposition_samples import vllm
+
+NOW = datetime(2026, 11, 30, 12, 0)
+TARGET = Target(name="llm", url="http://host:8000/metrics")
+
+
+@dataclass
+class Retention:
+    raw: float
+
+
+def test_raw_rows_past_retention_go_and_a_restart_still_goes_on_from_the_last_buckets() -> None:
+    store = Store.open()
+    ingest = Ingest(store)
+    ingest.sync_targets([TARGET], NOW)
+    start = NOW - timedelta(hours=5)
+    for i in range(60):
+        n = float(i)
+        body = vllm(ttft={"0.1": n, "1.0": n, "+Inf": n})
+        scraped = ingest.read(TARGET, start + timedelta(minutes=5 * i), Fetched(200, body, 0.01, None))
+        ingest.commit([scraped])
+    before = dict(ingest.lasts)
+    assert store.query("histogram_rows", target="llm").height == 60
+    housekeeping(store, Retention(raw=7200.0), NOW)
+    kept = store.query("histogram_rows", target="llm")["ts"].to_list()
+    assert min(kept) == NOW - timedelta(hours=2)
+    assert len(store.query("scrape_rows", target="llm")) == len(kept)
+    again = Ingest(store)
+    again.restore()
+    # The base is written once an hour; only the time of the newest one is remembered.
+    assert {k: (v.ts, v.buckets) for k, v in again.lasts.items()} == {
+        k: (v.ts, v.buckets) for k, v in before.items()
+    }
+
+
+def test_a_target_silent_for_longer_than_retention_starts_anew_instead_of_wrong() -> None:
+    store = Store.open()
+    ingest = Ingest(store)
+    ingest.sync_targets([TARGET], NOW)
+    old = NOW - timedelta(days=3)
+    body = vllm(ttft={"0.1": 5, "1.0": 5, "+Inf": 5})
+    ingest.commit([ingest.read(TARGET, old, Fetched(200, body, 0.01, None))])
+    housekeeping(store, Retention(raw=86_400.0), NOW)
+    again = Ingest(store)
+    again.restore()
+    assert again.lasts == {}
+    later = vllm(ttft={"0.1": 9, "1.0": 9, "+Inf": 9})
+    again.commit([again.read(TARGET, NOW, Fetched(200, later, 0.01, None))])
+    (row,) = store.query("histogram_rows", target="llm").to_dicts()
+    assert row["increases"] is None
