@@ -146,8 +146,9 @@ def incident_rows(around: Frame) -> pl.DataFrame:
         schema={"ts": pl.Datetime, "until": pl.Datetime, "state": pl.String, "label": pl.String},
         orient="row",
     ).filter((pl.col("until") >= around.start) & (pl.col("ts") <= around.end))
+    late = around.start + (around.end - around.start) * 0.7
     return rows.with_columns(pl.col("ts").clip(around.start, around.end)).select(
-        milliseconds(), milliseconds("until", "until"), "state", "label"
+        milliseconds(), milliseconds("until", "until"), "state", "label", (pl.col("ts") > late).alias("late")
     )
 
 
@@ -163,10 +164,14 @@ def incident_layer(colours: Palette) -> Any:
     base = alt.Chart(alt.NamedData("incidents")).encode(color=colour, tooltip=alt.value(None))
     shade = base.mark_rect(opacity=0.1).encode(x=time_axis(), x2="until:T")
     rule = base.mark_rule(strokeWidth=1.5).encode(x=time_axis())
-    word = base.mark_text(align="left", baseline="top", dx=4, dy=2, fontWeight=600).encode(
-        x=time_axis(), y=alt.value(0), text="label:N"
-    )
-    return alt.layer(shade, rule, word)
+    layers: list[Any] = [shade, rule]
+    sides: tuple[tuple[bool, Literal["left", "right"], int], ...] = ((False, "left", 4), (True, "right", -4))
+    for late, align, dx in sides:  # near the window's end the words stand before the rule: they would not fit
+        word = base.transform_filter(f"datum.late === {str(late).lower()}").mark_text(
+            align=align, baseline="top", dx=dx, dy=2, fontWeight=600
+        )
+        layers.append(word.encode(x=time_axis(), y=alt.value(0), text="label:N"))
+    return alt.layer(*layers)
 
 
 def level_rows(levels: Sequence[Threshold]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""GPU tiles: one square a GPU, a row a node, coloured by a measure, edged by state. Pure."""
+"""GPU tiles: one square a GPU, a row a node, coloured by a measure, edged by state, faded when old. Pure."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ def _tiles_spec(nodes: tuple[str, ...], colours: Palette, domain: tuple[float, f
     ramp = alt.Scale(domain=list(domain), range=list(colours.ramp), clamp=True)
     edge = alt.Scale(
         domain=["firing", "watching", "well", "unknown"],
-        range=[colours.firing, colours.watching, "rgba(0,0,0,0)", colours.muted],
+        range=[colours.firing, colours.watching, "rgba(0,0,0,0)", "rgba(0,0,0,0)"],
     )
     square = base.mark_rect(cornerRadius=3, invalid="show").encode(
         color=alt.condition(
             "datum.value === null", alt.value(colours.unknown), alt.Color("value:Q", scale=ramp, legend=None)
         ),
         stroke=alt.Stroke("state:N", scale=edge, legend=None),
-        strokeWidth=alt.condition("datum.state === 'well'", alt.value(0), alt.value(2.5)),
+        strokeWidth=alt.condition(
+            "datum.state === 'firing' || datum.state === 'watching'", alt.value(2.5), alt.value(0)
+        ),
+        opacity=alt.condition("datum.state === 'unknown'", alt.value(0.4), alt.value(1)),
     )
     low, high = colours.ramp_text
     word = base.mark_text(fontSize=11).encode(

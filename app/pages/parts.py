@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -20,6 +20,10 @@ from sql.store import Store
 
 REFRESH_SECONDS = 10
 """How often a live page is drawn anew: the usual interval of a target."""
+
+
+TABLE_ROWS = 30
+"""Rows of a table before it scrolls."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,11 @@ def lines(
         st.markdown(f":gray[{form.UNKNOWN} {missing}]")
         return
     draw(charts.lines(series, known, around, unit, **options), key, ", ".join(line.label for line in known))
+
+
+def table_height(rows: int) -> int | Literal["content"]:
+    """Pixels: a long table scrolls in itself, a short one is as high as its rows."""
+    return "content" if rows <= TABLE_ROWS else 35 * (TABLE_ROWS + 1) + 3
 
 
 def panel(title: str, note: str = "", about: str | None = None) -> None:

@@ -125,7 +125,7 @@ def _table(at: parts.Here, rows: pl.DataFrame) -> None:
         column_config=config,
         hide_index=True,
         width="stretch",
-        height="content",
+        height=parts.table_height(shown.height),
         key="sources",
         alt=at.say("alt_sources"),
     )

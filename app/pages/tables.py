@@ -134,7 +134,7 @@ def pick(shown: pl.DataFrame, config: dict[str, Any], key: str, words_for_it: st
         column_config=config,
         hide_index=True,
         width="stretch",
-        height="content",
+        height=parts.table_height(shown.height),
         key=f"{key}_{parts.turn(key)}",
         on_select="rerun",
         selection_mode="single-cell",
