@@ -30,7 +30,11 @@ from sql.store import Store
 
 log = logging.getLogger("infermeter")
 
-DELIVER_EVERY_SECONDS = 1.0
+DELIVER_EVERY_SECONDS = 5.0
+"""When nothing has happened. A decision has the outbox looked at right away; as long as something was sent
+or put off, it is looked at again after `DELIVER_AGAIN_SECONDS`."""
+
+DELIVER_AGAIN_SECONDS = 1.0
 TARGETS_EVERY_SECONDS = 5.0
 HOUSEKEEPING_EVERY_SECONDS = 3600.0
 STOP_SECONDS = 4.0
@@ -108,8 +112,8 @@ class Monitor:
             await self._sync_targets(scheduler, first=True)
             alerts = self.config.alerts
             self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, partial(self._sync_targets, scheduler))
-            self._add(scheduler, "judge", alerts.evaluate_interval, self._judge)
-            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, partial(self._deliver, telling))
+            self._add(scheduler, "judge", alerts.evaluate_interval, partial(self._judge, scheduler))
+            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, partial(self._deliver, scheduler, telling))
             self._add(scheduler, "housekeeping", HOUSEKEEPING_EVERY_SECONDS, self._housekeeping, delay=60.0)
             scheduler.start()
             self._ready.set()
@@ -183,11 +187,17 @@ class Monitor:
         # Looked up at each round, so that a changed list needs no new job.
         await self.rounds.run(self.targets.by_interval().get(interval, []), interval)
 
-    async def _judge(self) -> None:
-        await asyncio.to_thread(judge, self.store, self.config.alerts, self.clock(), self.config.links_base)
+    async def _judge(self, scheduler: AsyncIOScheduler) -> None:
+        now, base = self.clock(), self.config.links_base
+        events = await asyncio.to_thread(judge, self.store, self.config.alerts, now, base)
+        if any(event.kind == "incident" for event in events):
+            scheduler.modify_job("deliver", next_run_time=now)
 
-    async def _deliver(self, session: aiohttp.ClientSession) -> None:
-        await deliver(self.store, self.config.alerts.channels, self.clock, session)
+    async def _deliver(self, scheduler: AsyncIOScheduler, telling: aiohttp.ClientSession) -> None:
+        done = await deliver(self.store, self.config.alerts.channels, self.clock, telling)
+        if done.posted or done.waiting:
+            again = self.clock() + timedelta(seconds=DELIVER_AGAIN_SECONDS)
+            scheduler.modify_job("deliver", next_run_time=again)
 
     async def _housekeeping(self) -> None:
         await asyncio.to_thread(housekeeping, self.store, self.config.retention, self.clock())

@@ -87,7 +87,7 @@ async def fetch(
         return failed(f"cannot connect: {_connection_words(error.os_error)}")
     except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
         return failed(f"the answer broke off: {type(error).__name__}: {error}")
-    if not body.strip():
+    if not body or body.isspace():
         return failed("the answer is empty (200 with no metrics)")
     return Fetched(status, body, time.perf_counter() - started, None)
 
