@@ -134,6 +134,7 @@ def bars(frame: pl.DataFrame, column: str, label: str, around: Frame, height: in
         "window": window_rows(around),
         "incidents": incident_rows(around),
         "series": timed.filter(pl.col("value") > 0),
+        "ceiling": pl.DataFrame({"value": [1.0]}),  # none at all is a line at 0, not a chart without an axis
         "cursor": texts.filter(pl.col("text") != form.UNKNOWN),
     }
     return Drawing(_bars_spec(label, height, around.colours), data)
@@ -144,7 +145,8 @@ def _bars_spec(label: str, height: int, colours: Palette) -> dict[str, Any]:
     axis = alt.Axis(labelExpr=COUNT_LABELS, tickCount=4, tickMinStep=1, title=None)
     y = alt.Y("value:Q", axis=axis, scale=alt.Scale(zero=True, nice=True))
     bar = _named("series").mark_bar(width=3, color=colours.lines[1], tooltip=None).encode(x=time_axis(), y=y)
-    layers = [window_layer(), incident_layer(colours), bar, cursor_layer([("text", label)], colours)]
+    top = _named("ceiling").mark_point(opacity=0, tooltip=None).encode(y=y)
+    layers = [window_layer(), incident_layer(colours), bar, top, cursor_layer([("text", label)], colours)]
     return finish(layers, colours, height)
 
 

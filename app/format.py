@@ -50,16 +50,20 @@ def with_unit(value: float | None, unit: str, digits: int = 3) -> str:
     return text if text == UNKNOWN else f"{text}{_SPACE}{unit}"
 
 
-def percent(ratio: float | None) -> str:
-    """A ratio 0–1 in percent: 0.614 → `61 %`, 0.042 → `4.2 %`; below 1 it never reads 100 %."""
+def percent(ratio: float | None, digits: int = 2) -> str:
+    """A ratio 0–1 in percent: 0.614 → `61 %`, 0.042 → `4.2 %`, with three digits 0.875 → `87.5 %`.
+
+    A zero after the point is left out; below 1 it never reads 100 %.
+    """
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
     value = ratio * 100
     if 99 < value < 100:
         return f"{math.floor(value * 10) / 10:.1f}{_SPACE}%"
-    if value == 0 or abs(value) >= 10:
+    if value == 0 or abs(value) >= 10 ** (digits - 1):
         return f"{value:.0f}{_SPACE}%"
-    return f"{significant(value, 2)}{_SPACE}%"
+    text = significant(value, digits)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{_SPACE}%"
 
 
 def latency(seconds: float | None) -> str:

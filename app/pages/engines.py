@@ -154,7 +154,7 @@ def _engine_chosen() -> None:
 
 def _facts(at: parts.Here, row: dict[str, Any], source: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     reserved = row["memory_reservation_ratio"] or source["memory_reservation_ratio"]
-    project = "/".join(part for part in (row["project"], row["environment"]) if part)
+    project = states.place_of(row["project"], row["environment"])
     started = row["process_start_time_seconds"]
     since = form.duration((at.now - form.from_unix(started)).total_seconds()) if started else ""
     return [
@@ -166,5 +166,5 @@ def _facts(at: parts.Here, row: dict[str, Any], source: dict[str, Any]) -> list[
         (at.say("version"), "", at.say("version_not_measured")),
         (at.say("reservation"), form.percent(reserved) if reserved else "", at.say("about_reservation")),
         (at.say("up_for"), since, at.say("about_up_for")),
-        ("GPU", ", ".join(source["gpus"] or []), at.say("about_engine_gpus")),
+        ("GPU", states.gpu_list(source["gpus"] or []), at.say("about_engine_gpus")),
     ]

@@ -46,15 +46,14 @@ def answer(at: parts.Here, fleet: facts.Fleet) -> list[str]:
     for state, key in (("firing", "n_firing"), ("watching", "n_watching"), ("unknown", "n_stale")):
         if n := gpus.filter(pl.col("state") == state).height:
             said.append(parts.mark("firing" if state == "firing" else "watching", at.say(key, n=n)))
-    for column, key, write in (
-        ("memory_used_ratio", "fullest", form.percent),
-        ("temperature_celsius", "hottest", lambda value: form.with_unit(value, "°C", 2)),
-    ):
+    for column, key in (("memory_used_ratio", "fullest"), ("temperature_celsius", "hottest")):
         known = gpus.filter(pl.col(column).is_not_null())
         if not known.is_empty():
             worst = known.sort(column).row(-1, named=True)
+            value = worst[column]
+            shown = form.percent(value, 3) if key == "fullest" else form.with_unit(value, "°C", 2)
             name = f"{tiles.node_of(worst)} {tiles.name_of(worst)}"
-            said.append(at.say(key, name=form.plain(name), value=write(worst[column])))
+            said.append(at.say(key, name=form.plain(name), value=shown))
     return [*said, parts.data_age(at, fleet.fresh)]
 
 
@@ -138,7 +137,7 @@ def one_answer(at: parts.Here, row: dict[str, Any], mine: pl.DataFrame, state: s
         said.append(
             at.say(
                 "vram_of",
-                ratio=form.percent(row["memory_used_ratio"]),
+                ratio=form.percent(row["memory_used_ratio"], 3),
                 used=form.gibibytes(row["memory_used_bytes"]),
                 usable=form.gibibytes(usable if row["memory_free_bytes"] is not None else None),
             )
@@ -195,11 +194,12 @@ def _incident(at: parts.Here, mine: pl.DataFrame) -> None:
         end = row["resolved_at"] or at.clock_now
         lasted = form.duration((end - row["started_at"]).total_seconds())
         until = f" – {at.clock(row['resolved_at'])}" if row["resolved_at"] else ""
-        write = form.percent if row["unit"] == "ratio" else form.gibibytes
+        peak = row["peak_value"]
+        worst = form.percent(peak, 3) if row["unit"] == "ratio" else form.gibibytes(peak)
         details = [
             f"{at.clock(row['started_at'])}{until}",
             lasted,
-            at.say("peak", value=write(row["peak_value"])),
+            at.say("peak", value=worst),
             form.plain(row["reason_text"]),
         ]
         st.markdown(f"{badge} **{form.plain(row['summary'])}**  \n:gray[{' · '.join(details)}]")
@@ -209,10 +209,10 @@ def _facts(
     at: parts.Here, row: dict[str, Any], engines: list[str], fleet: facts.Fleet
 ) -> list[tuple[str, str, str | None]]:
     owner = "/".join(part for part in (row["namespace"], row["pod"]) if part)
-    project = "/".join(part for part in (row["project"], row["environment"]) if part)
-    if not project:
+    project = states.place_of(row["project"], row["environment"])
+    if not row["project"]:
         of_engines = fleet.targets.filter(pl.col("target").is_in(engines) & pl.col("project").is_not_null())
-        project = ", ".join(sorted(set(of_engines["project"])))
+        project = ", ".join(sorted(set(of_engines["project"]))) or project
     xid = row["xid_last"]
     return [
         (at.say("kind_of_gpu"), row["gpu_model"] or "", None),

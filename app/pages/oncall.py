@@ -139,8 +139,7 @@ def _incident(at: parts.Here, row: dict[str, Any], trends: pl.DataFrame) -> None
 def _places(at: parts.Here, row: dict[str, Any], labels: dict[str, Any]) -> list[str]:
     """The project, the pod and what else an incident is about, and data that stopped coming."""
     words = []
-    if labels.get("project"):
-        where = "/".join(str(labels[name]) for name in ("project", "environment") if labels.get(name))
+    if where := states.place_of(labels.get("project"), labels.get("environment")):
         words.append(f":gray[{form.plain(where)}]")
     if labels.get("pod"):
         words.append(f":gray[pod {form.plain(form.shorten(str(labels['pod']), 40))}]")

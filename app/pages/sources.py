@@ -13,6 +13,8 @@ from app.pages import facts, parts, states
 ROWS = 1000
 TOLD = 20
 """Targets whose faults and gaps are written out below the table."""
+NAMED = 6
+"""Targets named where several lack the same."""
 MARKS = {"failing": "■", "stale": "▲", "waiting": "–", "ok": "●", "gone": "–"}
 COLOURS = {"failing": "firing", "stale": "watching", "waiting": "unknown", "ok": "well", "gone": "unknown"}
 
@@ -89,8 +91,7 @@ def _table(at: parts.Here, rows: pl.DataFrame) -> None:
             ],
             "role": [at.say(f"role_{row['role']}") if row["role"] else form.UNKNOWN for row in records],
             "project": [
-                "/".join(part for part in (row["project"], row["environment"]) if part) or form.UNKNOWN
-                for row in records
+                states.place_of(row["project"], row["environment"]) or form.UNKNOWN for row in records
             ],
             "age": [at.ago(row["last_at"]) for row in records],
             "duration": [form.latency(row["duration_seconds"]) for row in records],
@@ -132,21 +133,25 @@ def _table(at: parts.Here, rows: pl.DataFrame) -> None:
 
 
 def _gaps(at: parts.Here, rows: pl.DataFrame) -> None:
-    """Which expected metrics are absent, and what the readers found odd."""
+    """Which expected metrics are absent, and what the readers found odd: once for all targets alike."""
     told = rows.filter(
         (pl.col("state") != "gone") & ((pl.col("missing").list.len() > 0) | (pl.col("notes").list.len() > 0))
     )
     if told.is_empty():
         return
     parts.section(at.say("missing_and_odd"))
-    for row in told.head(TOLD).iter_rows(named=True):
+    alike: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for row in told.iter_rows(named=True):
+        key = (row["found_kind"] or "", tuple(row["missing"] or ()), tuple(row["notes"] or ()))
+        alike.setdefault(key, []).append(row["target"])
+    for (kind, missing, notes), names in list(alike.items())[:TOLD]:
         words = []
-        if row["missing"]:
-            names = ", ".join(f"`{name}`" for name in row["missing"])
-            words.append(at.say("does_not_say", names=names))
-        words += [form.plain(note) for note in row["notes"] or []]
-        st.markdown(
-            f"**{form.plain(row['target'])}** :gray[{form.plain(row['found_kind'])}] · " + " · ".join(words)
-        )
-    if told.height > TOLD:
-        st.caption(at.say("and_n_more", n=form.count(told.height - TOLD)))
+        if missing:
+            words.append(at.say("does_not_say", names=", ".join(f"`{name}`" for name in missing)))
+        words += [form.plain(note) for note in notes]
+        who = ", ".join(f"**{form.plain(name)}**" for name in names[:NAMED])
+        if len(names) > NAMED:
+            who = f"{who} {at.say('and_n_more', n=form.count(len(names) - NAMED))}"
+        st.markdown(f"{who} :gray[{form.plain(kind)}] · " + " · ".join(words))
+    if len(alike) > TOLD:
+        st.caption(at.say("and_n_more", n=form.count(len(alike) - TOLD)))

@@ -7,7 +7,7 @@ enough), `well`, and `unknown` (no fresh sample).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -108,13 +108,44 @@ def gpu_engines(gpu: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
     ]
 
 
+def gpu_list(gpus: Sequence[str]) -> str:
+    """An engine's GPUs, shortly: `node-1/0–7, node-2/0, GPU-9`."""
+    numbers: dict[str, list[int]] = {}
+    others = []
+    for gpu in gpus:
+        host, slash, index = gpu.rpartition("/")
+        if slash and index.isdecimal():
+            numbers.setdefault(host, []).append(int(index))
+        else:
+            others.append(gpu)
+    words = []
+    for host, indexes in numbers.items():
+        runs: list[list[int]] = []
+        for number in sorted(set(indexes)):
+            if runs and number == runs[-1][-1] + 1:
+                runs[-1].append(number)
+            else:
+                runs.append([number])
+        words += [f"{host}/{run[0]}" if len(run) == 1 else f"{host}/{run[0]}–{run[-1]}" for run in runs]
+    return ", ".join([*words, *others])
+
+
+def place_of(project: str | None, environment: str | None) -> str:
+    """`chat/prod`, `chat`, `–/prod`; empty where neither is known."""
+    if not environment:
+        return project or ""
+    return f"{project or '–'}/{environment}"
+
+
 def engines_of(incident: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
     """The targets of the engines an incident is about: itself, or those configured to use its GPU."""
     labels = read_json(incident["labels"])
     subject = subject_of(incident["subject"])
     if subject is not None:
         place = {"host": labels.get("host"), "gpu_index": labels.get("gpu_index")}
-        return gpu_engines({"gpu_uuid": subject.gpu, **place}, targets)
+        found = gpu_engines({"gpu_uuid": subject.gpu, **place}, targets)
+        named = labels.get("engine_target")
+        return [*found, *([str(named)] if named and named not in found else [])]
     if incident["subject"].startswith("engine:"):
         return [str(labels.get("target") or incident["subject"].removeprefix("engine:"))]
     return []

@@ -101,6 +101,14 @@ def test_a_duration_has_two_units_at_most(seconds: float | None, text: str) -> N
     assert spaced(form.duration(seconds)) == text
 
 
+def test_a_ratio_in_three_digits_reads_as_the_messages_write_it() -> None:
+    assert spaced(form.percent(0.875, 3)) == "87.5 %"
+    assert spaced(form.percent(0.84, 3)) == "84 %"
+    assert spaced(form.percent(0.8404, 3)) == "84 %"
+    assert spaced(form.percent(0.99996, 3)) == "99.9 %"
+    assert spaced(form.percent(1.29, 3)) == "129 %"
+
+
 def test_memory_is_in_powers_of_1024_and_transfer_in_powers_of_1000() -> None:
     assert spaced(form.gibibytes(80 * 2**30)) == "80.0 GiB"
     assert spaced(form.gibibytes(447 * 2**20)) == "0.437 GiB"

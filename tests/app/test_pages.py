@@ -156,7 +156,7 @@ def test_a_bad_link_is_a_note_and_never_an_error(filled: Store, opened: Open, pa
 LINKS: list[tuple[str, dict[str, str], str]] = [
     ("", {"range": "6h", "project": "chat"}, "1 firing"),
     ("gpus", {"gpu": data.FULL_GPU, "incident": "i-firing"}, "**node-3 GPU 5** · VRAM 9"),
-    ("gpus", {"gpu": data.gpu_uuid(4, 7), "mig": "1"}, "**node-4 GPU 7 MIG 1** · VRAM 73 %"),
+    ("gpus", {"gpu": data.gpu_uuid(4, 7), "mig": "1"}, "**node-4 GPU 7 MIG 1** · VRAM 72.8 %"),
     ("gpus", {"measure": "power", "range": "15m"}, "34 GPUs on 4 nodes"),
     ("engines", {"engine": "llama-70b", "replica": "0", "model": LLAMA}, "**llama-70b** · TTFT p95"),
     ("engines", {"environment": "staging"}, "1 engine well"),

@@ -113,6 +113,31 @@ def test_an_engine_has_the_verdict_of_an_incident_on_a_gpu_it_is_configured_to_u
     ]
 
 
+def test_an_incident_that_names_its_engine_is_that_engines_too() -> None:
+    row = {**data.incident_rows(NOW)[0], "subject": "gpu:other", "labels": '{"engine_target": "qwen-7b"}'}
+    assert states.engines_of(row, targets()) == ["qwen-7b"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [
+        ([f"node-1/{index}" for index in range(8)], "node-1/0–7"),
+        (["n/4", "n/5", "n/0", "m/1", "GPU-9"], "n/0, n/4–5, m/1, GPU-9"),
+        ([], ""),
+        (["a/b/c"], "a/b/c"),
+    ],
+)
+def test_gpus_in_a_row_are_said_as_a_range(gpus: list[str], text: str) -> None:
+    assert states.gpu_list(gpus) == text
+
+
+def test_a_project_and_its_environment() -> None:
+    assert states.place_of("chat", "prod") == "chat/prod"
+    assert states.place_of("chat", None) == "chat"
+    assert states.place_of(None, "prod") == "–/prod"
+    assert states.place_of(None, None) == ""
+
+
 def test_a_gpu_knows_its_engines_by_place_and_by_uuid() -> None:
     watched = pl.DataFrame(
         {"target": ["a", "b", "c"], "gpus": [["n/0"], ["GPU-9"], None]},

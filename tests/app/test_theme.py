@@ -51,6 +51,8 @@ def test_text_is_legible(mode: str) -> None:
     assert contrast(section["orangeTextColor"], section["orangeBackgroundColor"]) >= 4.5
     for name in ("accent", "firing"):
         assert contrast(getattr(colours, name), colours.background) >= 3, name
+    for line in colours.lines:
+        assert contrast(line, colours.background) >= 3
     low, high = colours.ramp_text
     assert contrast(low, colours.ramp[0]) >= 4.5
     assert contrast(high, colours.ramp[2]) >= 4.5
