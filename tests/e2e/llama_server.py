@@ -179,6 +179,9 @@ def _serve(model: Path, slots: int, context_tokens: int) -> None:
     parameters.endpoint_slots = True
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
+    # By default a few more threads than slots: with those all taken by waiting completions, /metrics has to
+    # wait for one of them to end.
+    parameters.n_threads_http = 32
     parameters.cpuparams.n_threads = 1
     parameters.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(parameters)

@@ -37,7 +37,7 @@ from tests.e2e.llama_server import (
 
 pytestmark = [pytest.mark.wide, needs_llama]
 
-SLOTS, REQUESTS, TOKENS = 2, 8, 3000
+SLOTS, REQUESTS, TOKENS = 2, 8, 1500
 RUNNING, WAITING = "llamacpp:requests_processing", "llamacpp:requests_deferred"
 COUNTERS = {
     "prompt_tokens_total": "llamacpp:prompt_tokens_total",
@@ -53,7 +53,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(tiny_model: Path) -> Iterator[str]:
-    with llama_server(tiny_model, slots=SLOTS, context_tokens=SLOTS * 4096) as base_url:
+    with llama_server(tiny_model, slots=SLOTS, context_tokens=SLOTS * 2048) as base_url:
         yield base_url
 
 
