@@ -90,6 +90,8 @@ class Rounds:
             close = reader is not None and reader.kind.name == "llamacpp"
             fetched = await fetch(self.session, target, body_limit=self.body_limit, close=close)
             try:
+                if reader is None:  # the first answer takes 10 ms to know (a later one 0.1): not on the loop
+                    return await asyncio.to_thread(self.ingest.read, target, ts, fetched)
                 return self.ingest.read(target, ts, fetched)
             except Exception as error:  # noqa: BLE001 (stored and shown; one target must not end the round)
                 words = f"infermeter could not read this, please report: {type(error).__name__}: {error}"
