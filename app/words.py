@@ -110,6 +110,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "target_stale": ("stale", "数据过期"),
     "target_waiting": ("not scraped yet", "尚未采集"),
     "target_failing": ("failing", "失败"),
+    "failing_over": ("failing for over {length}", "失败超过 {length}"),
     "failing_since": ("failing since {time}", "自 {time} 失败"),
     "gone_since": ("gone since {time}", "{time} 已移除"),
     # incidents and channels

@@ -19,7 +19,13 @@ SHARED_SECONDS = 5
 LOOK_BACK = 300.0
 """Seconds in which the newest sample of a GPU or engine is looked for; older ones are gone, not stale."""
 TARGET_LOOK_BACK = 900.0
-FAILING_LOOK_BACK = 7 * 86_400.0
+"""Seconds in which a target's newest scrape is looked for: three of the longest usual interval, 5 min."""
+LONG_SECONDS = 60
+"""How long an answer from a day or a week of rows serves."""
+FAILING_LOOK_BACK = 86_400.0
+"""Seconds in which the last good scrape of a failing target is looked for."""
+GPU_LOOK_BACK = 7 * 86_400.0
+"""Seconds in which a GPU that no longer reports is looked for."""
 EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 (the store's times have no zone)
 
 
@@ -30,6 +36,20 @@ def _answer(store_id: int, name: str, parameters: tuple[tuple[str, Any], ...], _
     return _store.query(
         name, **{key: list(value) if isinstance(value, tuple) else value for key, value in parameters}
     )
+
+
+@st.cache_data(ttl=LONG_SECONDS, max_entries=50, show_spinner=False)
+def _long_answer(
+    store_id: int, name: str, parameters: tuple[tuple[str, Any], ...], _store: Store
+) -> pl.DataFrame:
+    return _answer(store_id, name, parameters, _store)
+
+
+def ask_long(store: Store, name: str, **parameters: Any) -> pl.DataFrame:
+    """As `ask`, at most `LONG_SECONDS` old; `as_of` is rounded down to as much."""
+    as_of: datetime = parameters["as_of"]
+    parameters["as_of"] = as_of - timedelta(seconds=as_of.timestamp() % LONG_SECONDS)
+    return _long_answer(id(store), name, tuple(sorted(parameters.items())), store)
 
 
 def ask(store: Store, name: str, **parameters: Any) -> pl.DataFrame:
@@ -83,15 +103,38 @@ def targets(store: Store, view: View, window: Window, now: datetime) -> pl.DataF
         environment=view.environment or None,
     )
     found = states.target_states(found, now)
-    failing = tuple(found.filter(pl.col("state") == "failing")["target"])
-    since = ask(
+    failing = found.filter(pl.col("state") == "failing")
+    since = [
+        _failing_since(store, failing.filter(pl.col("last_ok_at").is_not_null()), window, TARGET_LOOK_BACK),
+        _failing_since(store, failing.filter(pl.col("last_ok_at").is_null()), window, FAILING_LOOK_BACK),
+    ]
+    return found.join(pl.concat(since), on="target", how="left")
+
+
+def _failing_since(store: Store, failing: pl.DataFrame, window: Window, look_back: float) -> pl.DataFrame:
+    """`target` and `failing_since`: NULL where the target failed all through the look-back."""
+    if failing.is_empty():
+        return pl.DataFrame(schema={"target": pl.String, "failing_since": pl.Datetime("us")})
+    question = ask if look_back <= TARGET_LOOK_BACK else ask_long
+    found = question(
         store,
         "page_failing_since",
-        targets=failing,
+        targets=tuple(failing["target"]),
         as_of=window.end,
-        look_back=FAILING_LOOK_BACK if failing else 1.0,
+        look_back=look_back,
+    ).join(failing.select("target", "interval_seconds"), on="target")
+    edge = window.end - timedelta(seconds=look_back)
+    certain = pl.col("last_ok_at").is_not_null() | (
+        pl.col("failing_since") > edge + pl.duration(seconds=pl.col("interval_seconds") * 3 + LONG_SECONDS)
     )
-    return found.join(since.select("target", "failing_since"), on="target", how="left")
+    return found.select("target", pl.when(certain).then("failing_since").alias("failing_since"))
+
+
+def last_of_gpu(store: Store, gpu: str, mig: str, window: Window) -> pl.DataFrame:
+    """A GPU's newest sample up to the window's end: of late, else of the week before; a row or none."""
+    one = {"gpu": gpu, "mig": mig, "as_of": window.end}
+    found = ask(store, "page_gpu_last", look_back=LOOK_BACK, **one)
+    return found if found.height else ask_long(store, "page_gpu_last", look_back=GPU_LOOK_BACK, **one)
 
 
 def incidents(store: Store, view: View, window: Window) -> pl.DataFrame:

@@ -105,7 +105,7 @@ def _table(at: parts.Here, fleet: facts.Fleet) -> View | None:
 
 
 def _one(at: parts.Here, fleet: facts.Fleet, gpu: str, mig: str) -> None:
-    found = facts.ask(at.store, "page_gpu_last", gpu=gpu, mig=mig, as_of=at.window.end)
+    found = facts.last_of_gpu(at.store, gpu, mig, at.window)
     if found.is_empty():
         parts.first_line([at.say("gpu_not_seen", gpu=form.plain(gpu + (f" MIG {mig}" if mig else "")))])
         st.markdown(f":gray[{at.say('gpu_not_seen_cure')}]")

@@ -61,6 +61,8 @@ def state_text(at: parts.Here, row: dict[str, Any]) -> str:
     """`ok`, `failing since 13:20`, `stale`, `gone since …`."""
     if row["state"] == "failing" and row["failing_since"] is not None:
         return at.say("failing_since", time=at.clock(row["failing_since"]))
+    if row["state"] == "failing":
+        return at.say("failing_over", length=form.duration(facts.FAILING_LOOK_BACK))
     if row["state"] == "gone":
         return at.say("gone_since", time=at.clock(row["gone_at"]))
     return at.say(f"target_{row['state']}")

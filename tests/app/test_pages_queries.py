@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from app.pages import facts
+from app.view import View, window
 from sql.store import Store
 from tests.app.data import frame
 
@@ -297,3 +299,32 @@ def test_incidents_of_a_window_and_the_one_that_is_asked_for(store: Store, incid
     assert rows["incident_id"].to_list() == (
         ["open", "into"] if incident is None else ["open", "old", "into"]
     )
+
+
+def test_since_when_a_target_fails_is_said_only_where_it_is_known(store: Store) -> None:
+    day = 86_400.0
+    put(store, "target", [target(name) for name in ("long", "new", "late")])
+    put(store, "scrape", [
+        # `long` failed all through the day looked at, `new` for two hours, `late` after a good scrape.
+        *(scrape(second - day, False, "long") for second in (-3600, 20, 3600, day)),
+        *(scrape(-second, False, "new") for second in (7200, 3600, 0)),
+        scrape(-600, True, "late"), scrape(-540, False, "late"), scrape(0, False, "late"),
+    ])  # fmt: skip
+    facts._answer.clear()
+    facts._long_answer.clear()
+    shown = window(View(), START)
+    rows = facts.targets(store, View(), shown, START)
+    assert dict(rows.select("target", "failing_since").iter_rows()) == {
+        "long": None,
+        "new": at(-7200),
+        "late": at(-540),
+    }
+
+
+def test_a_gpu_that_is_gone_is_found_for_a_week(store: Store) -> None:
+    put(store, "gpu_sample", [gpu(-3600), gpu(-8 * 86_400, gpu_uuid="GPU-old")])
+    facts._answer.clear()
+    facts._long_answer.clear()
+    shown = window(View(), START)
+    assert facts.last_of_gpu(store, "GPU-1", "", shown)["ts"].to_list() == [at(-3600)]
+    assert facts.last_of_gpu(store, "GPU-old", "", shown).is_empty()
