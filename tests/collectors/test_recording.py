@@ -70,7 +70,7 @@ def test_a_cut_gzip_stream_gives_what_was_whole_then_an_error(tmp_path: Path) ->
     path = tmp_path / "r.jsonl.gz"
     good = b'{"t": 1, "target": {"name": "a"}, "status": 200, "body": "m 1"}\n'
     path.write_bytes(gzip.compress(good * 1000)[:-20])
-    read = []
+    read: list[recording.Answer] = []
     with pytest.raises(recording.RecordingError, match="the gzip stream is cut or broken"):
         read.extend(recording.read(path))
     path.write_bytes(b"plain text under a .gz name\n")

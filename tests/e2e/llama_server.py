@@ -23,11 +23,11 @@ from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.shared import REPOSITORY, lacks_library
 
 needs_llama = pytest.mark.skipif(
-    find_spec("xllamacpp") is None or find_spec("gguf") is None,
-    reason="needs the Python packages xllamacpp and gguf (pip install '.[dev]')",
+    find_spec("xllamacpp") is None or find_spec("gguf") is None or lacks_library("gomp"),
+    reason="needs xllamacpp, gguf (pip install '.[dev]') and libgomp (apt-get install libgomp1)",
 )
 
 EMBEDDING, FEED_FORWARD, LAYERS, HEADS = 64, 128, 2, 4

@@ -100,7 +100,7 @@ def test_on_call_says_what_is_wrong_in_its_first_line_and_leads_to_the_gpu(fired
 def test_every_page_opens_without_an_error(fired: Fired, path: str, scheme: Any, width: str) -> None:
     problems: list[str] = []
     with browser() as chromium:
-        context = chromium.new_context(viewport=WIDE if width == "wide" else PHONE, color_scheme=scheme)  # type: ignore[arg-type]
+        context = chromium.new_context(viewport=WIDE if width == "wide" else PHONE, color_scheme=scheme)
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("requestfailed", lambda request: problems.append(request.url))
@@ -134,7 +134,7 @@ def test_a_link_with_nonsense_opens_the_page_with_a_note(fired: Fired) -> None:
 
 def test_the_resolve_message_comes_once_with_duration_and_peak(fired: Fired) -> None:
     # Last in the module: it ends the incident that the others look at.
-    fired.exporter.memory = {"used_mib": 8_000, "free_mib": 72_000}
+    fired.exporter.memory = 8_000, 72_000
     until(lambda: len(fired.slack.messages) > 1 or None, what="the resolve message")
     text = json.dumps(fired.slack.messages[1], ensure_ascii=False)
     assert "resolved" in text.lower()

@@ -23,7 +23,7 @@ class Exporter:
     """Serves a GPU and an engine; counts what was asked; can be told to hang."""
 
     def __init__(self, used_mib: int = 10_000, free_mib: int = 70_000) -> None:
-        self.memory = {"used_mib": used_mib, "free_mib": free_mib}
+        self.memory: dict[str, Any] = {"used_mib": used_mib, "free_mib": free_mib}
         self.scrapes = 0
         self.hang = threading.Event()
         outer = self
