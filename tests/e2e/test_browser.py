@@ -134,7 +134,7 @@ def test_a_link_with_nonsense_opens_the_page_with_a_note(fired: Fired) -> None:
 
 def test_the_resolve_message_comes_once_with_duration_and_peak(fired: Fired) -> None:
     # Last in the module: it ends the incident that the others look at.
-    fired.exporter.memory = 8_000, 72_000
+    fired.exporter.memory = {"used_mib": 8_000, "free_mib": 72_000}
     until(lambda: len(fired.slack.messages) > 1 or None, what="the resolve message")
     text = json.dumps(fired.slack.messages[1], ensure_ascii=False)
     assert "resolved" in text.lower()
