@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
@@ -17,3 +19,8 @@ needs_shared = pytest.mark.skipif(
 def fixture(name: str) -> bytes:
     """The bytes of one file below `fixtures/`, such as `gpu/dcgm4_l40s_full_idle.txt`."""
     return (SHARED / "fixtures" / name).read_bytes()
+
+
+def lacks_library(name: str) -> bool:
+    """Whether a system library that some wheels expect on Linux is missing; elsewhere they bring it along."""
+    return sys.platform == "linux" and find_library(name) is None
