@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from collectors.exposition import LABEL_CAP, LINE_CAP, Nowhere, Scan, SeriesMemory, parse
+from collectors.series_memory import FULL_EVERY
 from tests.collectors.exposition_texts import (
     DCGM,
     EVERY_KIND,
@@ -91,7 +92,7 @@ def test_says_what_parse_says_however_often_it_reads(body: bytes) -> None:
     first = memory.scan(body)
     assert_scan_is_parse(first, body)
     questions = list(asked.questions)
-    for _ in range(3):
+    for _ in range(FULL_EVERY + 3):
         again = memory.scan(body)
         assert_scan_is_parse(again, body)
         assert again.places is first.places
