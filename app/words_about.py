@@ -248,7 +248,7 @@ ABOUT: dict[str, tuple[str, str]] = {
     "no_tokens": ("token counters are not reported", "未上报 token 计数"),
     "no_preemptions": ("preemptions are not counted by this engine", "此引擎不统计抢占"),
     # for screen readers
-    "alt_trend": ("Trend of the measure behind: {summary}", "趋势：{summary}"),
+    "alt_trend": ("Trend of the measure behind {title}", "{title} 的趋势"),
     "alt_tiles": (
         "One square per GPU, a row per node, coloured by {measure}",
         "每块 GPU 一格，每节点一行，按{measure}着色",
@@ -266,7 +266,7 @@ ABOUT: dict[str, tuple[str, str]] = {
     ),
     "alt_throttle": ("Throttle reasons over time", "降频原因随时间变化"),
     "alt_quantiles": (
-        "{metric} percentiles over time: {values}",
-        "{metric} 分位数随时间变化：{values}",
+        "{metric} percentiles over time",
+        "{metric} 分位数随时间变化",
     ),
 }

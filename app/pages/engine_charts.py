@@ -114,7 +114,7 @@ def _percentiles(
     parts.draw(
         charts.quantiles(_broken(series, step), around),
         f"latency_{metric}",
-        at.say("alt_quantiles", metric=at.say(f"metric_{metric}"), values=said),
+        at.say("alt_quantiles", metric=at.say(f"metric_{metric}")),
     )
 
 
@@ -170,7 +170,11 @@ def _preemptions(at: parts.Here, series: pl.DataFrame, around: Frame) -> None:
     if not known.len():
         st.markdown(f":gray[{form.UNKNOWN} {at.say('no_preemptions')}]")
         return
-    parts.draw(charts.bars(series, "preemptions", at.say("preemptions"), around), "engine_preempted", note)
+    parts.draw(
+        charts.bars(series, "preemptions", at.say("preemptions"), around),
+        "engine_preempted",
+        at.say("preemptions"),
+    )
 
 
 def _number(value: Any) -> float | None:

@@ -159,7 +159,7 @@ def _trend(at: parts.Here, row: dict[str, Any], state: str, trends: pl.DataFrame
         return
     threshold = row["threshold"] if row["unit"] == "ratio" else None
     spark = charts.sparkline(values, at.colours, state, threshold)
-    parts.draw(spark, f"trend_{row['incident_id']}", at.say("alt_trend", summary=row["summary"]))
+    parts.draw(spark, f"trend_{row['incident_id']}", at.say("alt_trend", title=row["title"]))
 
 
 def _incident_links(at: parts.Here, row: dict[str, Any]) -> None:

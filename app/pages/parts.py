@@ -135,7 +135,10 @@ def data_age(at: Here, fresh: states.Freshness) -> str:
 
 
 def draw(drawing: Drawing, key: str, words_for_it: str, **options: Any) -> Any:
-    """Put a chart on the page with the words a screen reader says for it; its selections, if any."""
+    """Put a chart on the page with the words a screen reader says for it; its selections, if any.
+
+    The words must not change with the data: Streamlit would draw the chart anew.
+    """
     return st.vega_lite_chart(
         spec={**drawing.spec, "datasets": drawing.data},
         width="stretch",
