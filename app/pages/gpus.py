@@ -146,8 +146,8 @@ def one_answer(at: parts.Here, row: dict[str, Any], mine: pl.DataFrame, state: s
         said.append(at.say("vram_not_known"))
     if state in ("firing", "watching"):
         first = mine.row(0, named=True)
-        since = first["fired_at"] or first["started_at"]
-        lasted = form.duration((at.now - first["started_at"]).total_seconds())
+        since = first["started_at"]
+        lasted = form.duration((at.now - since).total_seconds())
         said.append(parts.mark(state, at.say(f"{state}_since", time=at.clock(since), lasted=lasted)))
     fresh = states.Freshness(row["ts"], states.is_stale(row["ts"], row["interval_seconds"], at.now))
     return [*said, parts.data_age(at, fresh)]

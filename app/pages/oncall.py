@@ -118,7 +118,6 @@ def _trends(at: parts.Here, found: pl.DataFrame) -> pl.DataFrame:
 
 def _incident(at: parts.Here, row: dict[str, Any], trends: pl.DataFrame) -> None:
     state = states.incident_state(row["state"])
-    began = row["fired_at"] or row["started_at"]
     lasted = (at.now - row["started_at"]).total_seconds()
     labels = states.read_json(row["labels"])
     with st.container(border=True):
@@ -127,7 +126,7 @@ def _incident(at: parts.Here, row: dict[str, Any], trends: pl.DataFrame) -> None
             word = at.say(f"severity_{row['severity']}") if state == "firing" else at.say("state_watching")
             colour = theme.STREAMLIT_COLOURS[state]
             badge = f":{colour}-badge[{theme.MARKS[state]} {word}]"
-            since = at.say("since", time=at.clock(began), lasted=form.duration(lasted))
+            since = at.say("since", time=at.clock(row["started_at"]), lasted=form.duration(lasted))
             places = " · ".join([f":gray[{since}]", *_places(at, row, labels)])
             st.markdown(f"{badge} **{form.plain(row['summary'])}**  \n{places}")
         with trend:

@@ -94,7 +94,7 @@ def test_an_incident_is_its_sentence_since_when_and_where(filled: Store, opened:
     assert (
         ":red-badge[■ critical] **node-3 GPU 5: VRAM 92 % (73.5 of 79.4 GiB), over 80 % for 12 min;" in text
     )
-    assert ":gray[since 12:48 · 14 m] · :gray[chat/prod] · :gray[pod llm-3-5]" in text
+    assert ":gray[since 12:46 · 14 m] · :gray[chat/prod] · :gray[pod llm-3-5]" in text
 
 
 def test_a_channel_that_failed_is_said_on_on_call(filled: Store, opened: Open) -> None:
@@ -193,7 +193,7 @@ def test_the_link_of_an_alert_shows_that_gpu_at_that_time_with_the_incident(
     )
     line = first_line(test)
     assert "**node-3 GPU 5** · VRAM 8" in line  # 14 minutes in: between 80 and 90 %
-    assert "firing since 12:48, 9 m" in line
+    assert "firing since 12:46, 9 m" in line
     assert "as it was at 12:55:00" in line
     assert "critical] **node-3 GPU 5: VRAM 92 %" in text_of(test)
 
