@@ -31,29 +31,43 @@ class Gathered(NamedTuple):
     save: Callable[[Writer], None]
 
 
-Gatherer = Callable[[Store, AlertSettings, datetime, AbstractSet[str]], Gathered | None]
-"""(store, settings, now, subjects with an open incident) → what to judge; None when the rule is off."""
+class Remembered(NamedTuple):
+    """Subjects with a judgement that is not plainly "well", and those of them with an open incident."""
+
+    subjects: AbstractSet[str] = frozenset()
+    open_subjects: AbstractSet[str] = frozenset()
+
+
+Gatherer = Callable[[Store, AlertSettings, datetime, Remembered], Gathered | None]
+"""(store, settings, now, what is remembered) → what to judge; None when the rule is off."""
 
 
 def vram_high_now(
-    store: Store, settings: AlertSettings, now: datetime, open_subjects: AbstractSet[str]
+    store: Store, settings: AlertSettings, now: datetime, remembered: Remembered
 ) -> Gathered | None:
-    """GPU memory: newest samples, reservations and levels after warm-up."""
+    """GPU memory: newest samples, reservations and levels after warm-up.
+
+    What is plainly well and was so before is left out: no judgement could come of it.
+    """
     parameters = settings.vram_high
     if not parameters.enabled:
         return None
-    longest = store.query_rows("vram_longest_interval")[0][0] or 15.0
-    since = now - timedelta(seconds=parameters.stale_intervals * longest + SLACK_SECONDS)
+    ((longest, reserve),) = store.query_rows("vram_targets")
+    since = now - timedelta(seconds=parameters.stale_intervals * (longest or 15.0) + SLACK_SECONDS)
     engines_since = now - timedelta(seconds=parameters.reservation_valid_seconds)
     samples = store.query("vram_latest_samples", since=since, now=now)
-    reservations = store.query("vram_reservations", since=since, engines_since=engines_since, now=now)
-    baselines, changed = _baselines(store, reservations, parameters, now)
+    reservations, changed = pl.DataFrame(schema={"gpu_uuid": pl.String}), list[Baseline]()
+    if reserve:
+        reservations = store.query("vram_reservations", since=since, engines_since=engines_since, now=now)
     if not reservations.is_empty():
+        baselines, changed = _baselines(store, reservations, parameters, now)
         reservations = reservations.join(
             _baseline_frame(baselines), on=["gpu_uuid", "mig_instance"], how="left"
         )
+    samples = vram_high.in_question(samples, reservations, remembered.subjects, parameters, now)
     observations = vram_high.observe(samples, reservations, parameters, now)
-    return Gathered(_with_series(store, observations, open_subjects, now), partial(_save_baselines, changed))
+    observations = _with_series(store, observations, remembered.open_subjects, now)
+    return Gathered(observations, partial(_save_baselines, changed))
 
 
 GATHERERS: dict[str, Gatherer] = {

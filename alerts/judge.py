@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from alerts.gather import GATHERERS, Gathered
+from alerts.gather import GATHERERS, Gathered, Remembered
 from alerts.incidents import WELL, Incident, State, Step, advance, step
 from alerts.links import links
 from alerts.observation import Observation, Reason, Stated
@@ -55,7 +55,8 @@ def judge(store: Store, settings: AlertSettings, now: datetime, base_url: str | 
     open_subjects = {
         key[2] for key, judged in remembered.items() if judged.state.phase in ("pending", "firing")
     }
-    gathered = {name: gather(store, settings, now, open_subjects) for name, gather in GATHERERS.items()}
+    known = Remembered({subject for _, _, subject in remembered}, open_subjects)
+    gathered = {name: gather(store, settings, now, known) for name, gather in GATHERERS.items()}
     observations = [o for found in gathered.values() if found is not None for o in found.observations]
     observations += _unobserved(remembered, gathered, observations)
     outcome = _Outcome(now, base_url, remembered, open_incidents(store))

@@ -15,6 +15,7 @@ Input frames:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Literal
 
@@ -32,6 +33,34 @@ ENGINE_TITLES = {
 }  # fmt: skip
 
 Row = Mapping[str, Any]
+
+
+def in_question(
+    samples: pl.DataFrame,
+    reservations: pl.DataFrame,
+    remembered: AbstractSet[str],
+    parameters: VramHighSettings,
+    now: datetime,
+) -> pl.DataFrame:
+    """The samples without those that are plainly well, of which `observe` need not make anything.
+
+    Plainly well: fresh, under the threshold, without a reservation, and nothing is remembered of the subject
+    (`remembered`: subjects with a judgement that is not "well"). Most of a fleet is, at most times.
+    """
+    age_seconds = (now - pl.col("ts")).dt.total_microseconds() / 1e6
+    well = (age_seconds <= parameters.stale_intervals * pl.col("interval_seconds")) & (
+        pl.col("memory_used_ratio") < parameters.fire_above
+    )
+    concerned = ~well.fill_null(value=False)
+    if not reservations.is_empty():
+        concerned |= pl.col("gpu_uuid").is_in(reservations["gpu_uuid"].unique().implode())
+    if remembered:
+        instance = pl.col("mig_instance")
+        subject = (
+            "gpu:" + pl.col("gpu_uuid") + pl.when(instance == "").then(instance).otherwise("/" + instance)
+        )
+        concerned |= subject.is_in(list(remembered))
+    return samples.filter(concerned)
 
 
 def observe(

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from alerts.findings.vram_high import observe
-from alerts.gather import vram_high_now
+from alerts.gather import Remembered, vram_high_now
 from alerts.observation import Observation, Reason
 from alerts.settings import VramHighSettings
 from sql.store import Store
@@ -55,7 +55,7 @@ def used(count: float, **engine: Any) -> Round:
 
 
 def observed(store: Store, seconds: float) -> dict[tuple[str, str], Observation]:
-    gathered = vram_high_now(store, settings(), at(seconds), frozenset())
+    gathered = vram_high_now(store, settings(), at(seconds), Remembered())
     assert gathered is not None
     return {(o.check, o.subject): o for o in gathered.observations}
 
