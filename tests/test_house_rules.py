@@ -21,6 +21,16 @@ MAY_IMPORT = {
     "app": ("sql", "collectors", "alerts"),
 }
 LONGEST_FILE_LINES = 400
+MADE_BY_TOOLS = {
+    ".git",
+    ".venv",
+    "build",
+    "dist",
+    "infermeter.egg-info",
+    "__pycache__",
+    ".duckdb",
+    ".wal",
+} | {f".{tool}" for tool in ("mypy_cache", "ruff_cache", "pytest_cache", "hypothesis")}
 
 # Put together from pieces, so that this file does not hold what it looks for.
 REGISTRY_HOSTS = ["py" + "pi.org", "python" + "hosted.org", "registry.npm" + "js", "deb.debian" + ".org"]
@@ -35,7 +45,10 @@ SQL_TEXT = re.compile(
 
 
 def repository_files() -> list[Path]:
-    """What git holds or would take: neither build output nor anybody's own configuration."""
+    """What git holds or would take: neither build output nor anybody's own configuration.
+
+    Without git, or outside a clone: all files but those in folders that only tools make.
+    """
     command = [
         "git",
         "-c",
@@ -46,8 +59,12 @@ def repository_files() -> list[Path]:
         "--others",
         "--exclude-standard",
     ]
-    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    paths = (REPOSITORY / name for name in listed.split("\0") if name)
+    try:
+        listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        paths = [path for path in REPOSITORY.rglob("*") if not MADE_BY_TOOLS & {*path.parts, path.suffix}]
+    else:
+        paths = [REPOSITORY / name for name in listed.split("\0") if name]
     return sorted(path for path in paths if path.is_file())
 
 
