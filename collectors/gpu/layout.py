@@ -101,7 +101,11 @@ class GpuLayout:
         zero_is_unknown: frozenset[str],
         per_process: frozenset[str],
     ) -> None:
-        self._units = [place.unit[:3] for place in places]
+        # As floats: a float times an int is converted first, each time.
+        self._units = [
+            (float(unit.multiplier), float(unit.divisor), float(unit.blank))
+            for unit in (place.unit for place in places)
+        ]
         self._ambiguous = [number for number, place in enumerate(places) if place.unit.ambiguous]
         # A percent stands beside MiB and MHz, a ratio beside bytes and hertz (DCGM 4.6 against 4.7).
         grains = {place.unit.coarse for place in places}
