@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
 
@@ -46,6 +47,10 @@ def serve_forever(
     `listener`: an address already bound. `before` is called with the open store before anything runs (the
     demo fills in its last hour there).
     """
+    # A signal during the start ends it like Ctrl-C, through the `finally` below. This also takes SIGINT back
+    # where a shell's `&` has it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     settings = config or Config()
     listen = settings.listen.model_copy(
         update={key: value for key, value in (("host", host), ("port", port)) if value is not None}
@@ -54,6 +59,7 @@ def serve_forever(
     listen = listen.model_copy(update={"port": listener.getsockname()[1]})  # port 0 means any free one
     settings = settings.model_copy(update={"listen": listen})
     store = Store.open(settings.store)
+    monitor = None
     try:
         if config is None:
             said("no configuration: looking for exporters on this machine")
@@ -69,7 +75,15 @@ def serve_forever(
         said(f"{len(targets.targets)} targets, store {store.location}")
         said(f"infermeter is at {settings.links_base}  (Ctrl-C ends it)")
         serve(listener)
+    except KeyboardInterrupt:
+        pass
     finally:
         listener.close()
+        if monitor is not None:
+            monitor.stop()
         store.close()
     said("stopped; everything committed is in the store")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -111,11 +111,14 @@ def serve(listener: socket.socket) -> None:
         ws_max_size=64 * 1024 * 1024,
     )
     server = uvicorn.Server(config)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
     # uvicorn takes both signals while it runs and raises them again when it has ended; by then there is
-    # nothing left to interrupt, and the store still has to be closed. This also takes SIGINT back where a
-    # shell's `&` has it ignored.
+    # nothing left to interrupt, and the store still has to be closed.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, stop)
     asyncio.run(server.serve(sockets=[listener]))
 
 
