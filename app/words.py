@@ -64,7 +64,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "n_firing": ("**{n} firing**", "**{n} 个告警中**"),
     "n_watching": ("**{n} watching**", "**{n} 个观察中**"),
     "nothing_fires": ("**Nothing is firing**", "**无告警**"),
-    "n_of_all": ("{n} of {all}", "{all} 之 {n}"),
+    "n_of_all": ("{n} of {all}", "{n}/{all}"),
     "n_engines": ("{n} engines", "{n} 个引擎"),
     "n_engines_one": ("{n} engine", "{n} 个引擎"),
     "n_gpus": ("{n} GPUs", "{n} 块 GPU"),

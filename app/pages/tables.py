@@ -109,7 +109,7 @@ def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
     config = {
         "state": text("", width=28, help=at.say("about_marks"), pinned=True),
         "engine": text(at.say("engine"), pinned=True, width=104),
-        "model": text(at.say("model"), width=132),
+        "model": text(at.say("model"), width=124),
         "p95": text("TTFT p95", help=at.say("about_p95"), alignment="right", width=78),
         "trend": st.column_config.LineChartColumn(
             at.say("trend_1h"), help=at.say("about_trend"), width=88, color=at.colours.accent
@@ -118,7 +118,7 @@ def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
         "running": text(at.say("running"), alignment="right", width=64),
         "kv": text("KV", help=at.say("about_kv"), alignment="right", width=54),
         "tokens": text(at.say("tokens_per_second"), help=at.say("about_tokens"), alignment="right", width=64),
-        "verdict": text(at.say("verdict"), help=at.say("about_verdict")),
+        "verdict": text(at.say("verdict"), help=at.say("about_verdict"), width=100),
     }
     picked = pick(shown, config, key, at.say("alt_engines"))
     if picked is None or picked >= rows.height:
