@@ -33,5 +33,5 @@ def housekeeping(store: Store, retention: Retention, now: datetime) -> None:
         with store.write() as writer:
             writer.run(f"expire_{table}", before=now - timedelta(seconds=seconds))
     with store.write() as writer:
-        writer.run("expire_histogram_base")
+        writer.run("expire_histogram_base", before=now - timedelta(seconds=retention.raw))
     store.checkpoint()

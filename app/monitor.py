@@ -44,10 +44,16 @@ STALLED_INTERVALS = 3
 STALLED_AT_LEAST_SECONDS = 15.0
 
 
+def scrape_job(interval: float) -> str:
+    """The name of the job that runs the rounds of one interval."""
+    return f"scrape every {interval:g} s"
+
+
 @dataclass
 class JobState:
     """How a job is doing; shown by /healthz and /metrics."""
 
+    added: datetime
     runs: int = 0
     failures: int = 0
     last_ok: datetime | None = None
@@ -86,6 +92,11 @@ class Monitor:
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(STOP_SECONDS)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the thread has ended (or never began)."""
+        return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
@@ -138,7 +149,7 @@ class Monitor:
         work: Callable[[], Awaitable[None]],
         delay: float = 0.0,
     ) -> None:
-        state = self.jobs.setdefault(name, JobState())
+        state = self.jobs.setdefault(name, JobState(self.clock()))
 
         async def job() -> None:
             await self._guarded(name, state, work)
@@ -172,7 +183,7 @@ class Monitor:
         async with rounds.committing:
             await asyncio.to_thread(rounds.ingest.sync_targets, self.targets.targets, self.clock())
         wanted = self.targets.by_interval()
-        names = {f"scrape every {interval:g} s": interval for interval in wanted}
+        names = {scrape_job(interval): interval for interval in wanted}
         for job in scheduler.get_jobs():
             if job.id.startswith("scrape every ") and job.id not in names:
                 job.remove()
@@ -201,6 +212,9 @@ class Monitor:
 
     async def _housekeeping(self) -> None:
         await asyncio.to_thread(housekeeping, self.store, self.config.retention, self.clock())
+        if self.rounds is not None:
+            async with self.rounds.committing:
+                self.rounds.ingest.forget()
 
     def trouble(self, now: datetime) -> list[str]:
         """Why the monitor cannot be trusted at the moment, in words; empty when it can."""
@@ -209,18 +223,22 @@ class Monitor:
         if self._thread is None or not self._thread.is_alive() or self.started_at is None:
             return ["the monitor is not running"]
         reasons = []
-        intervals = self.targets.by_interval()
-        if intervals and self.rounds is not None:
-            shortest = min(intervals)
-            timeout = max(target.timeout_seconds for target in intervals[shortest])
-            limit = max(STALLED_INTERVALS * shortest + timeout, STALLED_AT_LEAST_SECONDS)
-            since = self.rounds.stats.last_commit or self.started_at
+        limits = {}
+        for interval, targets in self.targets.by_interval().items():
+            timeout = max(target.timeout_seconds for target in targets)
+            name = scrape_job(interval)
+            limits[name] = (
+                f"scraping every {interval:g} s has stalled: no round has ended",
+                interval,
+                timeout,
+            )
+        limits["judge"] = ("alerts have not been judged", self.config.alerts.evaluate_interval, 0.0)
+        for name, (what, interval, timeout) in limits.items():
+            limit = max(STALLED_INTERVALS * interval + timeout, STALLED_AT_LEAST_SECONDS)
+            job = self.jobs.get(name)
+            since = job.last_ok or job.added if job is not None else self.started_at
             if (age := (now - since).total_seconds()) > limit:
-                reasons.append(f"scraping has stalled: nothing written for {age:.0f} s (limit {limit:.0f} s)")
-        judge_state = self.jobs.get("judge", JobState())
-        limit = max(STALLED_INTERVALS * self.config.alerts.evaluate_interval, STALLED_AT_LEAST_SECONDS)
-        if (age := (now - (judge_state.last_ok or self.started_at)).total_seconds()) > limit:
-            reasons.append(f"alerts have not been judged for {age:.0f} s (limit {limit:.0f} s)")
+                reasons.append(f"{what} for {age:.0f} s (limit {limit:.0f} s)")
         reasons.extend(
             f"job {name}: {state.last_error}" for name, state in self.jobs.items() if state.last_error
         )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 
 from app import runtime
@@ -83,6 +85,12 @@ def serve_forever(
             monitor.stop()
         store.close()
     said("stopped; everything committed is in the store")
+    if monitor is not None and not monitor.ended:
+        # Something of ours is still busy in a thread (reading a monstrous answer, say). The store is closed,
+        # nothing is left to save, and Python would wait for that thread before it ends.
+        said("one job did not end in time and is cut off")
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _interrupt(*_: object) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
+
+import duckdb
 
 from collectors import frames
 from collectors.counters import Increase, Key, Last, increase
@@ -19,6 +21,11 @@ from collectors.registry import KINDS, UnknownKindError, detect
 from collectors.source import TargetReader
 from collectors.target import Target
 from sql.store import Store, Writer, to_json
+
+UNSTORABLE = (duckdb.Error, ArithmeticError, TypeError, ValueError)
+"""What DuckDB and Arrow raise for a value that does not fit its column (ArrowInvalid is a ValueError)."""
+
+FORGET_AFTER = timedelta(hours=1)
 
 
 class Known(NamedTuple):
@@ -82,7 +89,24 @@ class Ingest:
         return Scraped(target, ts, fetched, reading, None)
 
     def commit(self, batch: Iterable[Scraped]) -> None:
-        """Write a batch in one transaction. Raises duckdb.Error; nothing is remembered then."""
+        """Write a batch in one transaction.
+
+        When the store refuses it, its targets are written one by one, and the one that cannot be stored is
+        written as a failed scrape: one odd answer must not cost the others theirs. Raises what the store
+        says when nothing at all can be written (a full disk); nothing is remembered then.
+        """
+        whole = list(batch)
+        try:
+            self._write(whole)
+        except UNSTORABLE:
+            for scraped in whole:
+                try:
+                    self._write([scraped])
+                except UNSTORABLE as error:
+                    words = f"infermeter could not store this, please report: {type(error).__name__}: {error}"
+                    self._write([scraped._replace(reading=None, error=words.splitlines()[0][:500])])
+
+    def _write(self, batch: list[Scraped]) -> None:
         with self.store.write() as writer:
             writing = _Batch(writer, self)
             for scraped in batch:
@@ -93,6 +117,17 @@ class Ingest:
         self.known.update(writing.known)
         self.lasts.update(writing.lasts)
         self.edge_sets.update(writing.edge_sets)
+
+    def forget(self) -> None:
+        """Drop the histograms that their target has not shown for `FORGET_AFTER`, though it answered.
+
+        Models and replicas come and go; memory must not grow with all that ever were. One that comes back
+        later is a new series.
+        """
+        for key, last in list(self.lasts.items()):
+            known = self.known.get(key.target)
+            if known is None or (known.last_ok is not None and known.last_ok - last.ts > FORGET_AFTER):
+                del self.lasts[key]
 
     def sync_targets(self, targets: Iterable[Target], now: datetime) -> None:
         """Bring table `target` to the list as it is: new and changed ones written, the others marked gone."""
@@ -106,8 +141,10 @@ class Ingest:
                     memory_reservation_ratio=target.memory_reservation_ratio, now=now,
                 )  # fmt: skip
             writer.run("mark_targets_gone", names=[target.name for target in listed], now=now)
-        for name in self.readers.keys() - {target.name for target in listed}:
-            del self.readers[name]
+        names = {target.name for target in listed}
+        for remembered in (self.readers, self.known):
+            for name in remembered.keys() - names:
+                del remembered[name]
 
 
 @dataclass

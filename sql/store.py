@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -86,7 +86,9 @@ class Writer:
         try:
             self._connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM appended_rows")  # noqa: S608
         finally:
-            self._connection.unregister("appended_rows")
+            # In a transaction that the insert has aborted this fails too, and would hide the reason.
+            with suppress(duckdb.Error):
+                self._connection.unregister("appended_rows")
 
     def run(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run `sql/commands/NAME.sql` (or a query) inside the transaction; its rows, if it returns any."""
@@ -151,9 +153,15 @@ class Store:
         for number, file_name, text in migrations():
             if number in applied:
                 continue
-            with self.write() as writer:
-                self._connection.execute(text)
-                writer.run("record_schema_version", version=number, file_name=file_name)
+            try:
+                with self.write() as writer:
+                    self._connection.execute(text)
+                    writer.run("record_schema_version", version=number, file_name=file_name)
+            except duckdb.CatalogException as error:
+                raise StoreError(
+                    f"{self.location} holds tables of something else ({str(error).splitlines()[0]});"
+                    " give infermeter a file of its own"
+                ) from error
 
     @property
     def schema_version(self) -> int:
@@ -216,6 +224,8 @@ def _opening_error(name: str, message: str) -> StoreError:
             f"{name} is in use by process {pid} ({program}); stop it, or give this one another file"
             " (store: in the configuration)"
         )
+    if "sqlite_scanner" in message:
+        return StoreError(f"{name} is an SQLite database; give infermeter a file of its own")
     if "not a valid DuckDB database" in message:
         return StoreError(f"{name} is not a DuckDB file; move it away or give another path")
     first_line = message.splitlines()[0] if message else "unknown error"

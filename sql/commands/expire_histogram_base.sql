@@ -1,6 +1,7 @@
--- purpose: only the newest base of a histogram is ever read again
+-- purpose: only the newest base of a histogram is read again, and none whose rows are past retention
+-- parameters: before (UTC)
 DELETE FROM histogram_base AS old
-WHERE EXISTS (
+WHERE old.ts < $before OR EXISTS (
   SELECT 1 FROM histogram_base AS newer
   WHERE newer.target = old.target AND newer.replica = old.replica AND newer.model IS NOT DISTINCT FROM old.model
     AND newer.metric = old.metric AND newer.ts > old.ts

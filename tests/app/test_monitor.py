@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from datetime import datetime, timedelta
 
 from app.config import Config, load_text
-from app.monitor import JobState, Monitor
+from app.monitor import JobState, Monitor, scrape_job
 from app.targets import TargetList
-from collectors.fetch import new_session
-from collectors.ingest import Ingest
-from collectors.rounds import Rounds
 from sql.store import Store
 
 T0 = datetime(2026, 11, 30, 12, 0)
@@ -21,25 +17,18 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def monitor(last_commit: float | None, last_judged: float | None, **job_errors: str) -> Monitor:
+def monitor(last_round: float | None, last_judged: float | None, **job_errors: str) -> Monitor:
     """One that runs since T0, with a target every 10 s (timeout 5 s) and rules judged every 10 s."""
     config = load_text("targets: [{name: a, url: 'http://127.0.0.1:9/metrics'}]", "c.yaml")
     targets = TargetList(config, [])
     targets.refresh(T0)
-    store = Store.open()
-    made = Monitor(store, config, targets, lambda: T0)
+    made = Monitor(Store.open(), config, targets, lambda: T0)
     made.started_at = T0
     made._thread = threading.current_thread()
-
-    async def rounds() -> Rounds:
-        async with new_session() as session:
-            return Rounds(Ingest(store), session, lambda: T0)
-
-    made.rounds = asyncio.run(rounds())
-    made.rounds.stats.last_commit = None if last_commit is None else at(last_commit)
-    made.jobs["judge"] = JobState(last_ok=None if last_judged is None else at(last_judged))
+    for name, last_ok in ((scrape_job(10.0), last_round), ("judge", last_judged)):
+        made.jobs[name] = JobState(T0, last_ok=None if last_ok is None else at(last_ok))
     for name, error in job_errors.items():
-        made.jobs[name] = JobState(last_error=error)
+        made.jobs[name] = JobState(T0, last_error=error)
     return made
 
 
@@ -50,15 +39,38 @@ def test_a_monitor_that_scrapes_and_judges_has_no_trouble() -> None:
 def test_scraping_has_stalled_after_three_intervals_and_a_timeout() -> None:
     assert monitor(100, 134).trouble(at(135)) == []
     assert monitor(100, 136).trouble(at(136)) == [
-        "scraping has stalled: nothing written for 36 s (limit 35 s)"
+        "scraping every 10 s has stalled: no round has ended for 36 s (limit 35 s)"
     ]
 
 
-def test_a_start_without_a_first_commit_is_given_the_same_time() -> None:
-    assert monitor(None, None).trouble(at(30)) == []
-    assert "scraping has stalled: nothing written for 40 s (limit 35 s)" in monitor(None, None).trouble(
-        at(40)
+def test_one_interval_that_stands_still_is_a_trouble_though_another_goes_on() -> None:
+    config = load_text(
+        "targets: [{name: a, url: 'http://127.0.0.1:9', interval: 5s},"
+        " {name: b, url: 'http://127.0.0.1:9', interval: 1s}]",
+        "c.yaml",
     )
+    made = Monitor(Store.open(), config, TargetList(config, []), lambda: T0)
+    made.targets.refresh(T0)
+    made.started_at = T0
+    made._thread = threading.current_thread()
+    for name, last_ok in ((scrape_job(5.0), 10), (scrape_job(1.0), 59), ("judge", 59)):
+        made.jobs[name] = JobState(T0, last_ok=at(last_ok))
+    assert made.trouble(at(60)) == [
+        "scraping every 5 s has stalled: no round has ended for 50 s (limit 20 s)"
+    ]
+
+
+def test_a_start_without_a_first_round_is_given_the_same_time() -> None:
+    assert monitor(None, None).trouble(at(30)) == []
+    assert "scraping every 10 s has stalled: no round has ended for 40 s (limit 35 s)" in monitor(
+        None, None
+    ).trouble(at(40))
+
+
+def test_an_interval_that_is_new_is_given_the_same_time_from_when_it_came() -> None:
+    made = monitor(500, 500)
+    made.jobs[scrape_job(10.0)] = JobState(at(490))
+    assert made.trouble(at(505)) == []
 
 
 def test_rules_that_are_not_judged_are_a_trouble_though_scraping_goes_on() -> None:
@@ -76,7 +88,7 @@ def test_a_monitor_without_targets_has_nothing_to_stall() -> None:
     made = Monitor(Store.open(), config, TargetList(config, []), lambda: T0)
     made.started_at = T0
     made._thread = threading.current_thread()
-    made.jobs["judge"] = JobState(last_ok=at(1000))
+    made.jobs["judge"] = JobState(T0, last_ok=at(1000))
     assert made.trouble(at(1001)) == []
 
 

@@ -244,3 +244,32 @@ def test_a_model_named_in_the_target_fills_in_where_the_engine_does_not_say(stor
     take(ingest, 0, target, b"llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n")
     (engine,) = store.query("api_engines", since=T0, project=None, environment=None, target="cpp").to_dicts()
     assert engine["model"] == "qwen-7b"
+
+
+def test_an_answer_that_cannot_be_stored_costs_the_other_targets_nothing(store: Store) -> None:
+    ingest = ingest_on(store)
+    odd = ingest.read(GPU, T0, answer(dcgm()))
+    assert odd.reading is not None
+    too_big = odd.reading.gpus[0]._replace(gpu_index=3_000_000_000)
+    odd = odd._replace(reading=odd.reading._replace(gpus=[too_big]))
+    ingest.commit([odd, ingest.read(ENGINE, T0, answer(vllm()))])
+    assert store.query("scrape_rows", target="llm")["ok"].to_list() == [True]
+    (row,) = store.query("scrape_rows", target="node-1").to_dicts()
+    assert not row["ok"]
+    assert row["error"].startswith("infermeter could not store this, please report: ConversionException")
+
+
+def test_histograms_of_models_that_are_gone_are_forgotten_after_an_hour(store: Store) -> None:
+    ingest = ingest_on(store)
+    for i in range(90):
+        take(ingest, 60 * i, ENGINE, vllm(model=f"model-{i // 10}"))
+        ingest.forget()
+    assert {key.model for key in ingest.lasts} == {f"model-{i}" for i in range(2, 9)}
+
+
+def test_what_is_remembered_of_a_target_goes_with_it(store: Store) -> None:
+    ingest = ingest_on(store)
+    take(ingest, 0, ENGINE, vllm())
+    ingest.sync_targets([GPU], at(10))
+    ingest.forget()
+    assert (ingest.known, ingest.lasts, ingest.readers) == ({}, {}, {})

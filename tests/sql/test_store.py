@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -170,3 +171,24 @@ def test_a_query_answers_a_frame_with_types_and_no_rows_when_there_are_none() ->
     frame = Store.open().query("edge_sets")
     assert frame.shape == (0, 2)
     assert frame.schema["edges_seconds"] == pl.List(pl.Float64)
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.duckdb"
+    other = duckdb.connect(str(path))
+    other.execute("CREATE TABLE gpu_sample (x INTEGER)")
+    other.close()
+    with pytest.raises(
+        StoreError, match="holds tables of something else .*give infermeter a file of its own"
+    ):
+        Store.open(path)
+    again = duckdb.connect(str(path))
+    assert ("gpu_sample", "x", "INTEGER") in columns(again)
+
+
+def test_an_sqlite_database_is_said_to_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    with pytest.raises(StoreError, match="is an SQLite database"):
+        Store.open(path)
