@@ -70,7 +70,8 @@ class Config(Settings):
     """Everything that can be set. `Config()` is what holds without a file."""
 
     store: str = Field(default="infermeter.duckdb", min_length=1)
-    """The DuckDB file that holds everything: a path, or `duckdb:///path`. Created when absent."""
+    """The DuckDB file that holds everything: a path, or a URL (`duckdb:///relative/path`,
+    `duckdb:////absolute/path`). Created when absent."""
     listen: Listen = Listen()
     """Where the pages and the HTTP API are served."""
     base_url: str | None = None
