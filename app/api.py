@@ -24,6 +24,9 @@ CURRENT = timedelta(minutes=15)
 
 DEFAULT_SPAN = timedelta(hours=24)
 
+STATES = ("pending", "firing", "resolved")
+"""An incident's."""
+
 JSON_COLUMNS = ("labels", "evidence")
 
 
@@ -57,6 +60,8 @@ def parameters(endpoint: Endpoint, given: dict[str, str], now: datetime) -> dict
     if unknown := sorted(given.keys() - allowed):
         raise ParameterError(f"unknown parameter {', '.join(unknown)}; known: {', '.join(sorted(allowed))}")
     bound: dict[str, Any] = {name: given.get(name) or None for name in endpoint.text}
+    if bound.get("state") not in (None, *STATES):
+        raise ParameterError(f"`state` must be one of {', '.join(STATES)}")
     if not endpoint.span:
         return bound | {"since": now - CURRENT}
     end = moment(given["to"], "to") if given.get("to") else now
@@ -64,6 +69,14 @@ def parameters(endpoint: Endpoint, given: dict[str, str], now: datetime) -> dict
     if start >= end:
         raise ParameterError("`from` must be before `to`")
     return bound | {"from_ts": start, "to_ts": end}
+
+
+def _each_once(items: list[tuple[str, str]]) -> dict[str, str]:
+    given = dict(items)
+    if len(given) < len(items):
+        twice = sorted({name for name, _ in items if [key for key, _ in items].count(name) > 1})
+        raise ParameterError(f"{', '.join(twice)} is given more than once; ask once for each value")
+    return given
 
 
 def moment(text: str, name: str) -> datetime:
@@ -79,10 +92,14 @@ def plain(column: str, value: Any) -> Any:
     """A cell as JSON has it: times ISO with Z, no NaN."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds") + "Z"
+    if column in JSON_COLUMNS and isinstance(value, str):
+        value = json.loads(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if column in JSON_COLUMNS and isinstance(value, str):
-        return json.loads(value)
+    if isinstance(value, list):
+        return [plain("", inner) for inner in value]
+    if isinstance(value, dict):
+        return {key: plain("", inner) for key, inner in value.items()}
     return value
 
 
@@ -91,7 +108,7 @@ def _route(endpoint: Endpoint) -> Route:
         now_running = runtime.current()
         now = now_running.clock()
         try:
-            bound = parameters(endpoint, dict(request.query_params), now)
+            bound = parameters(endpoint, _each_once(request.query_params.multi_items()), now)
         except ParameterError as error:
             return _json({"error": str(error)}, 400)
         frame = await asyncio.to_thread(lambda: now_running.store.query(endpoint.query, **bound))
@@ -101,12 +118,23 @@ def _route(endpoint: Endpoint) -> Route:
     return Route(f"/api/v1/{endpoint.name}", answer, methods=["GET"])
 
 
-def _json(content: Any, status: int) -> Response:
+def _json(content: Any, status: int, headers: dict[str, str] | None = None) -> Response:
     body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
+    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, "application/json")
+
+
+async def _elsewhere(request: Request) -> Response:
+    """What no endpoint answers: without this, Streamlit's page would come, with a status of 200."""
+    known = [f"/api/v1/{endpoint.name}" for endpoint in ENDPOINTS]
+    if request.url.path in known:
+        return _json(
+            {"error": f"{request.method} is not answered here, only GET"}, 405, {"Allow": "GET, HEAD"}
+        )
+    return _json({"error": f"no such endpoint; known: {', '.join(known)}"}, 404)
 
 
 def routes() -> list[Route]:
-    """One route per endpoint."""
-
-    return [_route(endpoint) for endpoint in ENDPOINTS]
+    """One route per endpoint, and one for all else below `/api`."""
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    rest = [Route(path, _elsewhere, methods=methods) for path in ("/api", "/api/{rest:path}")]
+    return [*(_route(endpoint) for endpoint in ENDPOINTS), *rest]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,6 +18,7 @@ import typer
 
 from app.config import Config, ConfigError, check_config, load_config
 from collectors.durations import parse_duration
+from collectors.urls import checked_host
 from sql.store import Store, StoreError
 
 app = typer.Typer(
@@ -36,10 +40,50 @@ ConfigOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+def _note(message: str) -> None:
+    """A line on stderr. That nobody can read it is no reason to end what runs."""
+    with suppress(OSError):
+        typer.echo(message, err=True)
+
+
 def _fail(message: str, code: int = 1) -> NoReturn:
     """What went wrong, on stderr, without a traceback."""
-    typer.echo(message, err=True)
+    _note(message)
     raise typer.Exit(code)
+
+
+def _print(text: str) -> None:
+    """A command's result, on stdout. `infermeter replay … | head` has its end here, and is not a fault."""
+    try:
+        typer.echo(text)
+    except BrokenPipeError:
+        _drop_stdout()
+        raise typer.Exit(0) from None
+    except OSError as error:
+        _drop_stdout()
+        _fail(f"the output cannot be written: {error.strerror}")
+
+
+def _said(text: str) -> None:
+    """A line on stdout of a server, which goes on when nobody takes it."""
+    try:
+        typer.echo(text)
+    except OSError:
+        _drop_stdout()
+
+
+def _drop_stdout() -> None:
+    """Python writes what it could not when it ends; that must not fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _host(text: str | None) -> str | None:
+    try:
+        return None if text is None else checked_host(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _config(path: Path | None) -> Config | None:
@@ -66,8 +110,13 @@ def _logging(verbose: bool) -> None:
 @app.command()
 def serve(
     config: ConfigOption = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the configured.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the configured.")] = None,
+    host: Annotated[
+        str | None, typer.Option(callback=_host, help="Address to listen on, instead of the configured.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to listen on, instead of the configured; 0: any free one."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is going on.")] = False,
 ) -> None:
     """Collect, judge, alert and show, in one process."""
@@ -76,7 +125,7 @@ def serve(
 
     _logging(verbose)
     try:
-        serve_forever(_config(config), host=host, port=port, said=typer.echo)
+        serve_forever(_config(config), host=host, port=port, said=_said)
     except (StoreError, ListenError) as error:
         _fail(str(error))
 
@@ -87,8 +136,8 @@ def demo(
         list[str] | None,
         typer.Option(help="A fault to show, as name@where, e.g. memory_creep@node-2. May be repeated."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
+    host: Annotated[str, typer.Option(callback=_host, help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8501,
     seed: Annotated[int, typer.Option(help="Another seed, another fleet's day.")] = 1,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is going on.")] = False,
 ) -> None:
@@ -98,7 +147,7 @@ def demo(
 
     _logging(verbose)
     try:
-        run_demo(faults=fault or [], host=host, port=port, seed=seed, said=typer.echo)
+        run_demo(faults=fault or [], host=host, port=port, seed=seed, said=_said)
     except (StoreError, ListenError, DemoError) as error:
         _fail(str(error))
 
@@ -118,7 +167,7 @@ def read(
         _fail(str(error))
     except OSError as error:
         _fail(f"{file} cannot be read: {error.strerror}")
-    typer.echo(json.dumps(payload, ensure_ascii=False) if as_json else render_text(payload))
+    _print(json.dumps(payload, ensure_ascii=False) if as_json else render_text(payload))
 
 
 @app.command()
@@ -128,6 +177,7 @@ def record(
     for_: Annotated[
         str | None, typer.Option("--for", help="How long, e.g. 10m; until Ctrl-C without.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a recording that is there.")] = False,
 ) -> None:
     """Record what the configured targets answer, for a bug report or a back-test of a rule."""
     from app.recorder import record as record_answers
@@ -140,7 +190,7 @@ def record(
         _fail(f"--for: {error}", 2)
     targets, notes = target_list(loaded or Config())
     for note in notes:
-        typer.echo(note, err=True)
+        _note(note)
     if not targets.targets:
         _fail("there is nothing to record: no targets")
     said: set[str] = set()
@@ -148,17 +198,16 @@ def record(
     def say_once(message: str) -> None:
         if message not in said:
             said.add(message)
-            typer.echo(message, err=True)
+            _note(message)
 
-    typer.echo(f"recording {len(targets.targets)} targets to {out}; Ctrl-C ends it", err=True)
+    _note(f"recording {len(targets.targets)} targets to {out}; Ctrl-C ends it")
     try:
-        count = asyncio.run(record_answers(out, targets, seconds, say_once))
-    except KeyboardInterrupt:
-        typer.echo(f"{out} is written", err=True)
-        return
+        count = asyncio.run(record_answers(out, targets, seconds, say_once, overwrite=force))
+    except FileExistsError:
+        _fail(f"{out} exists; give another name, or --force to write over it")
     except OSError as error:
         _fail(f"{out} cannot be written: {error.strerror}")
-    typer.echo(f"{count} answers in {out}", err=True)
+    _note(f"{count} answers in {out}")
 
 
 @app.command()
@@ -171,7 +220,7 @@ def replay(
     """Run a recording through the whole pipeline on its own clock; print findings and incident changes."""
     from app.replay import moment
     from app.replay import replay as replay_answers
-    from collectors.recording import RecordingError
+    from collectors.recording import Faults, RecordingError
     from collectors.recording import read as read_recording
 
     loaded = _config(config) or Config()
@@ -179,23 +228,24 @@ def replay(
     quiet = loaded.model_copy(update={"alerts": loaded.alerts.model_copy(update={"channels": []})})
     if store is not None and store.exists():
         _fail(f"{store} exists; a replay needs a new file")
+    faults = Faults()
     try:
         opened = Store.open(store or ":memory:")
         try:
-            for event in replay_answers(read_recording(recording), quiet, opened):
+            for event in replay_answers(read_recording(recording), quiet, opened, faults=faults):
                 if as_json:
-                    typer.echo(json.dumps(event._asdict(), ensure_ascii=False))
+                    _print(json.dumps(event._asdict(), ensure_ascii=False))
                 else:
                     when = f"{moment(event.t):%Y-%m-%d %H:%M:%S}"
-                    typer.echo(
+                    _print(
                         f"{when}  {event.kind:8} {event.state:9} {event.name} {event.subject}: {event.reason}"
                     )
         finally:
             opened.close()
+            if skipped := faults.skipped_words():
+                _note(f"{recording}: {skipped}")
     except (RecordingError, StoreError) as error:
         _fail(str(error))
-    except OSError as error:
-        _fail(f"{recording} cannot be read: {error.strerror}")
 
 
 @app.command("check-config")
@@ -208,7 +258,7 @@ def check_config_command(
     except ConfigError as error:
         _fail(str(error), 2)
     for line in lines:
-        typer.echo(line)
+        _print(line)
 
 
 @app.command()
@@ -224,17 +274,23 @@ def version() -> None:
         "Streamlit": streamlit.__version__,
     }
     stands_on = ", ".join(f"{name} {number}" for name, number in parts.items())
-    typer.echo(f"infermeter {package_version('infermeter')} ({stands_on})")
+    try:
+        own = package_version("infermeter")
+    except PackageNotFoundError:
+        own = "unknown (not installed)"
+    _print(f"infermeter {own} ({stands_on})")
 
 
 def main() -> None:
     """Entry point of the `infermeter` command."""
     try:
         app()
-    except BrokenPipeError:
-        # `infermeter replay … | head` is not a fault.
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as error:
+        # Each command tells of its own files; what is left is the help, or what no command expected.
+        _drop_stdout()
+        about = f"{error.filename}: " if error.filename else ""
+        _note(f"infermeter cannot go on: {about}{error.strerror or error}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from collectors.durations import Duration
 from collectors.file_sd import FileList, FileSd
 from collectors.settings import Pace, Settings, with_pace
 from collectors.target import Target, TargetSecretError
-from collectors.urls import checked_url, default_name
+from collectors.urls import checked_host, checked_url, default_name
 
 __all__ = ["Config", "ConfigError", "Listen", "Problem", "Retention", "Scrape", "check_config", "load_config",
            "load_text"]  # fmt: skip
@@ -38,6 +38,11 @@ class Listen(Settings):
     """The address to listen on; `0.0.0.0` for every network this machine is in. There is no log-in."""
     port: int = Field(default=8501, ge=1, le=65535)
     """The port to listen on."""
+
+    @field_validator("host")
+    @classmethod
+    def _whole_host(cls, value: str) -> str:
+        return checked_host(value)
 
 
 class Scrape(Pace):

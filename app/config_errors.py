@@ -13,23 +13,24 @@ from pydantic_core import ErrorDetails
 
 from app.config_yaml import Document, Path, Problem, path_text
 
-NAMES_ELSEWHERE = {
-    "scrape_interval": "`interval` under `scrape` or a target",
-    "scrape_timeout": "`timeout` under `scrape` or a target",
-    "scrape_configs": "`targets`",
-    "static_configs": "`targets`",
-    "file_sd_configs": "`file_sd`",
-    "job_name": "`name`",
-    "metrics_path": "a part of `url`",
-    "scheme": "a part of `url`",
-    "tls_config": "`tls`",
-    "insecure_skip_verify": "`insecure` under `tls`",
-    "authorization": "`bearer_token` or `bearer_token_file`",
-    "storage": "`store`",
-    "alerting": "`alerts`",
-    "receivers": "`alerts`",
+NAMES_ELSEWHERE: dict[str, tuple[str | None, str]] = {
+    "scrape_interval": (None, "`interval` under `scrape` or a target"),
+    "scrape_timeout": (None, "`timeout` under `scrape` or a target"),
+    "scrape_configs": ("targets", "`targets`"),
+    "static_configs": ("targets", "`targets`"),
+    "file_sd_configs": ("file_sd", "`file_sd`"),
+    "job_name": ("name", "`name`"),
+    "metrics_path": ("url", "a part of `url`"),
+    "scheme": ("url", "a part of `url`"),
+    "tls_config": ("tls", "`tls`"),
+    "insecure_skip_verify": ("tls", "`insecure` under `tls`"),
+    "authorization": ("bearer_token", "`bearer_token` or `bearer_token_file`"),
+    "storage": ("store", "`store`"),
+    "alerting": ("alerts", "`alerts`"),
+    "receivers": ("alerts", "`alerts`"),
 }
-"""What Prometheus' and Alertmanager's files call it, and what it is called here."""
+"""What Prometheus' and Alertmanager's files call it → the setting that must be known where it stands for
+this to be meant (None: it can stand anywhere), and what it is called here."""
 
 
 class ConfigError(Exception):
@@ -120,12 +121,13 @@ def _unknown_setting(path: Path, models: list[type[BaseModel]]) -> str:
     key = str(path[-1]) if path else ""
     of = f" of `{path_text(path[:-1])}`" if len(path) > 1 else ""
     known = list(dict.fromkeys(name for model in models for name in fields_of(model)))
-    near = difflib.get_close_matches(key, known + list(NAMES_ELSEWHERE), n=1)
+    elsewhere = [name for name, (wanted, _) in NAMES_ELSEWHERE.items() if wanted is None or wanted in known]
+    near = difflib.get_close_matches(key, known + elsewhere, n=1)
     if not near:
         return f"`{key}` is not a setting{of}; known here: " + ", ".join(f"`{name}`" for name in known)
     if near[0] in known:
         return f"`{key}` is not a setting{of}; did you mean `{near[0]}`?"
-    return f"`{key}` is not a setting{of}; here it is {NAMES_ELSEWHERE[near[0]]}"
+    return f"`{key}` is not a setting{of}; here it is {NAMES_ELSEWHERE[near[0]][1]}"
 
 
 _WANTED = {

@@ -13,10 +13,14 @@ from datetime import UTC, datetime
 from alerts.judge import Event, judge
 from app.config import Config
 from collectors.ingest import Ingest, Scraped
-from collectors.recording import Answer
+from collectors.recording import Answer, Faults, in_order
 from collectors.registry import KINDS
 from collectors.target import Target
 from sql.store import Store
+
+LATE_SECONDS = 30.0
+"""A recording's line stands where the answer came, with the time of the request: behind newer ones by as
+much as a target took to answer. More than this (or than the longest timeout) is no recording's order."""
 
 
 def moment(t: float) -> datetime:
@@ -25,11 +29,17 @@ def moment(t: float) -> datetime:
 
 
 def replay(
-    answers: Iterable[Answer], config: Config, store: Store, evaluate_seconds: float | None = None
+    answers: Iterable[Answer],
+    config: Config,
+    store: Store,
+    evaluate_seconds: float | None = None,
+    faults: Faults | None = None,
 ) -> Iterator[Event]:
-    """Every finding and incident change, in the recording's order.
+    """Every finding and incident change, by the recording's own times.
 
-    The rules are judged every `evaluate_seconds` of the recording, as configured when None.
+    The rules are judged every `evaluate_seconds` of the recording, as configured when None. Answers too far
+    behind newer ones are skipped and counted in `faults`. Raises RecordingError where `answers` does, after
+    what came before it has been judged.
 
     Targets take their settings (project, gpus, reservation) from the configuration's target of the same
     name; others are taken as the recording describes them. Nothing is sent to any channel unless
@@ -42,7 +52,8 @@ def replay(
     batch: list[Scraped] = []
     tick: float | None = None
     known = 0
-    for answer in answers:
+    faults = faults if faults is not None else Faults()
+    for answer in in_order(answers, _window_seconds(config), faults):
         if tick is None:
             tick = (math.floor(answer.t / step) + 1) * step
         while answer.t >= tick:
@@ -58,6 +69,13 @@ def replay(
         batch.append(ingest.read(target, moment(answer.t), answer.fetched))
     if tick is not None:
         yield from _judge(ingest, batch, config, store, tick)
+    if faults.broken is not None:
+        raise faults.broken
+
+
+def _window_seconds(config: Config) -> float:
+    paces = (config.scrape, *config.targets, *config.file_sd)
+    return max(LATE_SECONDS, *(pace.timeout_seconds for pace in paces))
 
 
 def _judge(

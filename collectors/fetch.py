@@ -73,7 +73,11 @@ async def fetch(
                 if status != 200:
                     return failed(await _why_not_200(response))
                 body = await _limited(response, body_limit)
-        if response.headers.get("Content-Encoding", "identity") != "identity" or body[:2] == b"\x1f\x8b":
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip"):
+            shown = encoding[:40] if encoding.isprintable() else "something"
+            return failed(f"the answer is compressed with {shown}, which was not asked for")
+        if encoding.endswith("gzip") or body[:2] == b"\x1f\x8b":
             body = decompress(body, body_limit)
     except TimeoutError:
         return failed(f"no whole answer within {target.timeout_seconds:g} s")

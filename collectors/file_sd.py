@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import glob
 import json
+import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -137,8 +138,15 @@ def _broken(
 
 def _matching(pattern: str) -> list[str]:
     if glob.has_magic(pattern):
-        return [path for path in glob.glob(pattern, recursive=True) if Path(path).is_file()]  # noqa: PTH207
-    return [pattern] if Path(pattern).exists() else []
+        # os.path: where Path's methods raise for a folder that may not be entered, it is taken as not there.
+        return [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]  # noqa: PTH113, PTH207
+    try:
+        Path(pattern).stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
+        return []
+    except OSError:
+        pass  # it is there, and reading it will say what is wrong with it
+    return [pattern]
 
 
 def read_targets(data: bytes, path: str, settings: FileList) -> tuple[list[Target], list[str]]:

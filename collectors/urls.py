@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
@@ -12,6 +13,7 @@ SECRET_WORDS = ("key", "token", "secret", "pass", "pwd", "auth", "sig", "credent
 """A query parameter whose name holds one of these never shows its value."""
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
+_HOST_LABEL = re.compile(r"\w([\w-]{0,61}\w)?")
 _UNFIT = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 
 
@@ -35,8 +37,37 @@ def checked_url(value: str) -> str:
         raise ValueError("cannot be read; write it like http://gpu-node-1:9400/metrics")
     if parts.username is not None:
         raise ValueError("holds a user name or a password; take them out (`basic_auth` is their place)")
+    if parts.port == 0:
+        raise ValueError("has the port 0, which nothing can answer on; write the exporter's own port")
+    if not _is_host(parts.hostname or ""):
+        raise ValueError("names no host; write an IP address or a host name, like http://gpu-node-1:9400")
     path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def checked_host(value: str) -> str:
+    """An IP address or a host name (RFC 1123, and `_`, which many networks use), as it is.
+
+    Raises ValueError for anything else. Whether there is such a host is not asked.
+    """
+    if not _is_host(value):
+        raise ValueError(
+            "is neither an IP address nor a host name; write it like 0.0.0.0, ::1 or gpu-node-1.example.com"
+        )
+    return value
+
+
+def _is_host(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        labels = value.removesuffix(".").split(".")
+        return (
+            len(value) <= 253
+            and all(_HOST_LABEL.fullmatch(label) for label in labels)
+            and not labels[-1].isdigit()  # 127.0.0 and 300.1.1.1 are meant as addresses
+        )
+    return True
 
 
 def split_credentials(value: str) -> tuple[str, dict[str, str] | None]:
