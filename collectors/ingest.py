@@ -16,6 +16,7 @@ import duckdb
 from collectors import frames
 from collectors.counters import Increase, Key, Last, increase
 from collectors.fetch import Fetched
+from collectors.gpu.identity import Identities
 from collectors.reading import EngineSample, Reading
 from collectors.registry import KINDS, UnknownKindError, detect
 from collectors.source import TargetReader
@@ -57,6 +58,7 @@ class Ingest:
     known: dict[str, Known] = field(default_factory=dict)
     lasts: dict[Key, Last] = field(default_factory=dict)
     edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
+    identities: Identities = field(default_factory=Identities)
 
     def restore(self) -> None:
         """Go on where an earlier process on this store ended: last buckets, edge sets, replicas."""
@@ -86,6 +88,7 @@ class Ingest:
         if not reading.gpus and not reading.engines:
             del self.readers[target.name]  # another program may answer on this port now: detect anew
             return Scraped(target, ts, fetched, reading, f"no {reader.kind.name} metrics in the answer")
+        self.identities.learn(target.name, reading.gpus)
         return Scraped(target, ts, fetched, reading, None)
 
     def commit(self, batch: Iterable[Scraped]) -> None:
@@ -145,6 +148,7 @@ class Ingest:
         for remembered in (self.readers, self.known):
             for name in remembered.keys() - names:
                 del remembered[name]
+        self.identities.forget(names)
 
 
 @dataclass
@@ -173,6 +177,7 @@ class _Batch:
 
     def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
         key = (ts, target.name)
+        reading = self.before.identities.tell_apart(target.name, reading)
         known = self.known.get(target.name) or self.before.known.get(target.name) or Known()
         self.rows["gpu_sample"].extend(key + gpu for gpu in reading.gpus)
         engines = reading.engines

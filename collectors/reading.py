@@ -12,6 +12,8 @@ class GpuSample(NamedTuple):
     """One GPU (or MIG instance) at one scrape. Bytes, watts, hertz, joules; ratios 0 to 1."""
 
     gpu_uuid: str
+    """The identity. As a kind reads it: the UUID, or host and index (`node-1#gpu0`, `#gpu0`); as stored:
+    made unique among all targets (`collectors/gpu/identity.py`)."""
     mig_instance: str = ""
     gpu_index: int | None = None
     host: str | None = None

@@ -22,6 +22,9 @@ Families = Mapping[str, frozenset[str]]
 
 P = TypeVar("P")
 
+NOTES_CAP = 50
+"""Notes of one reading: beyond that nobody reads them, and they are stored."""
+
 
 def plain(name: str) -> str:
     """A name as it is compared: lower case, `:` as `_`.
@@ -124,8 +127,14 @@ class _ExpositionReader(Generic[P]):
         gpus, engines, histograms, notes = layout.rows(scan.values)
         return Reading(
             self._kind.name, self._kind.role, gpus, engines, histograms,
-            scan.lines, scan.rejected, scan.unowned, layout.missing, layout.notes + notes,
+            scan.lines, scan.rejected, scan.unowned, layout.missing, _few(layout.notes + notes),
         )  # fmt: skip
+
+
+def _few(notes: tuple[str, ...]) -> tuple[str, ...]:
+    if len(notes) <= NOTES_CAP:
+        return notes
+    return (*notes[:NOTES_CAP], f"{len(notes) - NOTES_CAP} more notes are left out")
 
 
 class TargetReader:

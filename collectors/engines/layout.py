@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from collectors.engines.series import LARGEST, ROWS_CAP, EnginePlace, Group, Row, find_rows
+from collectors.plausible import COUNT, ENGINE, OddValues, cannot_be
 from collectors.reading import EngineSample, Histogram
 from collectors.source import Rows
 
-Part = Literal["value", "bucket", "sum", "count", "family"]
 Cells = list[float | None]
 
 _MEASURES = EngineSample._fields[4:]
 _ADDITIVE_ON_FIRST_ROW = frozenset({"http_4xx_total", "http_5xx_total"})
 """Counts of the whole endpoint: on every row they would be added up once per replica."""
-_LARGEST = frozenset({"kv_cache_used_ratio", "memory_reservation_ratio", "process_start_time_seconds"})
-"""Several series of one row: the largest. Adding up ratios or times means nothing."""
+BUCKETS_CAP = 250_000
+"""Buckets of all histograms of one target. 1000 rows of vLLM's 7 histograms of 23 buckets have 161 000."""
 
-
-class EnginePlace(NamedTuple):
-    """Where the value of one series goes."""
-
-    column: str
-    """Canonical column, or histogram metric for bucket, sum and count."""
-    rank: int
-    """Position of the name among the column's aliases."""
-    part: Part
-    """`family`: a series without a column of its own, of a family that makes `zeroes` known."""
-    replica: str | None
-    """None: the series names none."""
-    model: str | None
-    of_endpoint: bool
-    """It says something of the process that answers, not of one replica."""
-    edge: float
-    """Upper edge of a bucket in the name's own unit."""
-    scale: float
-    """From the name's unit to the column's."""
-    constant: float | None
-    """The value, where a label carries it."""
-    zeroes: tuple[str, ...]
-    """Columns that are 0 while this series is there and none of theirs is."""
-    series: tuple[tuple[str, str], ...]
-    """All labels but a bucket's `le`: the same one twice is one series, shown twice."""
-
-
-class _Row(NamedTuple):
-    replica: str
-    model: str | None
+_LIMITS = tuple((position, *ENGINE[column]) for position, column in enumerate(_MEASURES))
+_NARROW = tuple(limits for limits in _LIMITS if limits[1:] != COUNT)
+"""Position, least and largest; of the columns that can hold less than any count can."""
 
 
 class _Sum(NamedTuple):
@@ -59,7 +33,7 @@ class _Sum(NamedTuple):
 
 
 class _Buckets(NamedTuple):
-    row: _Row
+    row: Row
     metric: str
     edges_seconds: tuple[float, ...]
     buckets: Callable[[Cells], tuple[float | None, ...]]
@@ -91,6 +65,7 @@ class EngineLayout:
         self._scaled: list[tuple[int, float]] = []
         self._sums: list[_Sum] = []
         self._notes: list[str] = []
+        self._odd = OddValues()
         self._rows: list[
             tuple[tuple[str, str, str, str | None], Callable[[Cells], tuple[float | None, ...]]]
         ] = []
@@ -105,23 +80,44 @@ class EngineLayout:
         self._cell_of = self._cells_of(places)
 
         present: set[str] = set()
-        for position, row in enumerate(_rows(places)):
-            own = [(number, place) for number, place in enumerate(places) if _belongs(place, row)]
+        rows, left_out = find_rows(places)
+        if left_out:
+            self._notes.append(f"{left_out} replicas and models past the first {ROWS_CAP} are left out")
+        groups: dict[Row | str | None, Group] = {}
+        for number, place in enumerate(places):
+            key = place.replica if place.model is None else Row(place.replica or "0", place.model)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = Group(self._make)
+            group.add(number, self._cell_of[number], place)
+        buckets = without = 0
+        for position, row in enumerate(rows):
+            # What names no model is of all models of its replica; what names no replica either, of all rows.
+            keys = dict.fromkeys((row, row.replica, None))
+            own = [groups[key] for key in keys if key in groups]
             columns = self._columns(own, first_row=position == 0, added=added)
             present |= columns.keys()
             getter = itemgetter(*(columns.get(column, self._unknown) for column in _MEASURES))
             self._rows.append(((engine, role, row.replica, row.model), getter))
             for metric in metrics:
                 if found := self._buckets(row, metric, own):
-                    self._histograms.append(found)
                     present.add(metric)
+                    if buckets + len(found.edges_seconds) > BUCKETS_CAP:
+                        without += 1
+                        continue
+                    buckets += len(found.edges_seconds)
+                    self._histograms.append(found)
+        if without:
+            self._notes.append(f"{without} histograms past the first {BUCKETS_CAP} buckets are left out")
         self.missing = tuple(name for name in yields if name not in present)
         self.notes = (*notes, *dict.fromkeys(self._notes)) if self._rows else ()
 
     def rows(self, values: list[float]) -> Rows:
-        """The rows of one scrape. A value that is no number (NaN, ±Inf) is not known."""
+        """The rows of one scrape. A value that is no number (NaN, ±Inf) or cannot be is not known."""
         cells: Cells = [*values, *self._constants]
-        clean = math.isfinite(sum(values))  # one pass in C; a NaN or an infinity shows in the sum
+        # Two passes in C: a NaN or an infinity shows in the sum, and so does what is too large; of what an
+        # engine counts and measures nothing is negative.
+        clean = min(values, default=0.0) >= COUNT.low and sum(values) <= COUNT.high
         if not clean:
             cells[: self._count] = [value if math.isfinite(value) else None for value in values]
         for number, scale in self._scaled:
@@ -129,22 +125,33 @@ class EngineLayout:
             cells[number] = None if value is None else value * scale
         for made in self._sums:
             cells.append(_made(cells, made))
-        engines = [EngineSample(*key, *getter(cells)) for key, getter in self._rows]
+        engines: list[EngineSample] = []
+        odd: list[tuple[str, str]] = []
+        limits = _NARROW if clean else _LIMITS
+        for key, getter in self._rows:
+            measured = getter(cells)
+            for position, low, high in limits:
+                if (value := measured[position]) is not None and not low <= value <= high:
+                    odd.extend(_cannot_be(key, measured))
+                    measured = _what_can_be(measured)
+                    break
+            engines.append(EngineSample(*key, *measured))
         histograms: list[Histogram] = []
-        notes: tuple[str, ...] = ()
         for row, metric, edges, getter, sum_cell, count_cell in self._histograms:
             buckets = getter(cells)
-            if not clean and None in buckets:
-                notes = (*notes, f"{metric}: a bucket count is no number, the histogram is left out")
-                continue
-            count = cells[count_cell]
+            total, count = cells[sum_cell], cells[count_cell]
+            if not clean:
+                if fault := _bucket_fault(buckets):
+                    odd.append((metric, f"{metric}: {fault}, the histogram is left out"))
+                    continue
+                total, count = _countable(total), _countable(count)
             histograms.append(
                 Histogram(
                     row.replica, row.model, metric, edges, buckets,  # type: ignore[arg-type]
-                    cells[sum_cell], buckets[-1] if count is None else count,
+                    total, buckets[-1] if count is None else count,
                 )
             )  # fmt: skip
-        return Rows([], engines, histograms, notes)
+        return Rows([], engines, histograms, tuple(self._odd.notes(odd)))
 
     def _cells_of(self, places: tuple[EnginePlace, ...]) -> dict[int, int]:
         """Number of a place → the cell that holds its value."""
@@ -168,22 +175,17 @@ class EngineLayout:
         return self._next_sum - 1
 
     def _columns(
-        self, own: list[tuple[int, EnginePlace]], *, first_row: bool, added: Mapping[str, tuple[str, ...]]
+        self, own: list[Group], *, first_row: bool, added: Mapping[str, tuple[str, ...]]
     ) -> dict[str, int]:
         """Canonical column → cell, for one row."""
-        found: dict[str, dict[int, dict[tuple[tuple[str, str], ...], int]]] = {}
-        zeroes: set[str] = set()
-        for number, place in own:
-            if place.part == "value":
-                ranks = found.setdefault(place.column, {})
-                ranks.setdefault(place.rank, {})[place.series] = self._cell_of[number]
-            zeroes.update(place.zeroes)
-        columns = {
-            column: self._make(ranks[min(ranks)].values(), largest=column in _LARGEST)
-            for column, ranks in found.items()
-            if first_row or column not in _ADDITIVE_ON_FIRST_ROW
-        }
-        for column in sorted(zeroes - columns.keys()):
+        names = dict.fromkeys(column for group in own for column in group.values)
+        columns = {}
+        for column in names:
+            if first_row or column not in _ADDITIVE_ON_FIRST_ROW:
+                rank = min(min(group.values[column]) for group in own if column in group.values)
+                cells = [group.value(column, rank) for group in own if rank in group.values.get(column, ())]
+                columns[column] = self._make(cells, largest=column in LARGEST)
+        for column in sorted({zero for group in own for zero in group.zeroes} - columns.keys()):
             if first_row or column not in _ADDITIVE_ON_FIRST_ROW:
                 columns[column] = self._make((), largest=False)
         for column, parts in added.items():
@@ -191,56 +193,69 @@ class EngineLayout:
                 columns[column] = self._make(columns[part] for part in parts)
         return columns
 
-    def _buckets(self, row: _Row, metric: str, own: list[tuple[int, EnginePlace]]) -> _Buckets | None:
+    def _buckets(self, row: Row, metric: str, own: list[Group]) -> _Buckets | None:
         """One histogram of one row; several series of it (streamed or not …) are added up."""
-        ranks = [place.rank for _, place in own if place.column == metric and place.part == "bucket"]
+        ranks = [rank for group in own for rank in group.ladders.get(metric, ())]
         if not ranks:
             return None
-        series: dict[tuple[tuple[str, str], ...], dict[float, int]] = {}
-        rest: dict[str, dict[tuple[tuple[str, str], ...], int]] = {"sum": {}, "count": {}}
-        scale = 1.0
-        for number, place in own:
-            if place.column != metric or place.rank != min(ranks):
-                continue
-            if place.part == "bucket":
-                scale = place.scale
-                series.setdefault(place.series, {})[place.edge] = number
-            elif place.part in rest:
-                rest[place.part][place.series] = number
-        ladders = {tuple(sorted(buckets)) for buckets in series.values()}
-        if len(ladders) > 1:
+        rank = min(ranks)
+        ladders = [group.ladder(metric, rank) for group in own if rank in group.ladders.get(metric, ())]
+        if any(ladder is None for ladder in ladders) or len({one.edges for one in ladders if one}) > 1:
             self._notes.append(f"{metric}: series with different bucket edges cannot be added up, left out")
             return None
-        edges = ladders.pop()
+        same = [ladder for ladder in ladders if ladder is not None]
+        edges, scale = same[0].edges, same[0].scale
         if edges[-1] != math.inf:
             self._notes.append(f"{metric}: there is no +Inf bucket, the histogram is left out")
             return None
-        cells = [self._make(buckets[edge] for buckets in series.values()) for edge in edges]
+        cells = [self._make(every) for every in zip(*(ladder.cells for ladder in same), strict=True)]
         getter = itemgetter(*cells) if len(cells) > 1 else lambda every, only=cells[0]: (every[only],)
-        both = {part: self._make(found.values()) if found else self._unknown for part, found in rest.items()}
-        scaled = tuple(edge * scale for edge in edges)
-        return _Buckets(row, metric, scaled, getter, both["sum"], both["count"])
-
-
-def _rows(places: tuple[EnginePlace, ...]) -> list[_Row]:
-    """Replica and model of each row, replicas in number order. A series that names a model makes a row;
-    where none does, a series of a replica. What belongs to the endpoint alone makes none."""
-    of_replicas = [place for place in places if not place.of_endpoint]
-    named = [place for place in of_replicas if place.model is not None] or of_replicas
-    found = {_Row(place.replica or "0", place.model) for place in named}
-    return sorted(found, key=lambda row: (len(row.replica), row.replica, row.model or ""))
-
-
-def _belongs(place: EnginePlace, row: _Row) -> bool:
-    if place.model is not None:
-        return (place.replica or "0", place.model) == row
-    return place.replica is None or place.replica == row.replica
+        sums, counts = (
+            [cell for group in own if (cell := group.rest(metric, rank, part)) is not None]
+            for part in ("sum", "count")
+        )
+        return _Buckets(
+            row, metric, tuple(edge * scale for edge in edges), getter,
+            self._make(sums) if sums else self._unknown, self._make(counts) if counts else self._unknown,
+        )  # fmt: skip
 
 
 def _made(cells: Cells, made: _Sum) -> float | None:
+    """The sum or the largest; a part that is less than nothing stands for the whole, which cannot be then."""
     parts = [cells[cell] for cell in made.cells]
     known = [part for part in parts if part is not None]
+    if known and (least := min(known)) < 0:
+        return least
     if made.largest:
         return max(known, default=None)
     total = sum(known, 0.0)
     return total if len(known) == len(parts) and math.isfinite(total) else None
+
+
+def _cannot_be(
+    key: tuple[str, str, str, str | None], measured: tuple[float | None, ...]
+) -> Iterator[tuple[str, str]]:
+    _, _, replica, model = key
+    for column, value in zip(_MEASURES, measured, strict=True):
+        low, high = ENGINE[column]
+        if value is not None and not low <= value <= high:
+            whose = f"replica {replica}" + (f" of {model[:40]}" if model else "")
+            yield column, cannot_be(column, value, ENGINE[column], whose)
+
+
+def _what_can_be(measured: tuple[float | None, ...]) -> tuple[float | None, ...]:
+    return tuple(
+        value if (value := measured[position]) is not None and low <= value <= high else None
+        for position, low, high in _LIMITS
+    )
+
+
+def _bucket_fault(buckets: tuple[float | None, ...]) -> str | None:
+    if None in buckets:
+        return "a bucket count is no number"
+    odd = next((count for count in buckets if _countable(count) is None), None)
+    return None if odd is None else f"a bucket count of {odd:g} cannot be"
+
+
+def _countable(value: float | None) -> float | None:
+    return value if value is not None and COUNT.low <= value <= COUNT.high else None

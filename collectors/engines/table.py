@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
-from collectors.engines.layout import EngineLayout, EnginePlace, Part
+from collectors.engines.layout import EngineLayout
+from collectors.engines.series import EnginePlace, Part
 from collectors.exposition import Nowhere
 from collectors.reading import EngineSample
 from collectors.source import ExpositionKind, plain

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from collectors.gpu.entities import Cells, Entity, GpuPlace, entities, is_own
 from collectors.gpu.memory import memory, whole
+from collectors.plausible import GPU, GPU_INDEX_END, Limits, OddValues, cannot_be
 from collectors.reading import GpuSample
 from collectors.source import Rows
-
-Cells = list[float | None]
 
 _FIRST, _LAST = (GpuSample._fields.index(name) for name in ("utilization_ratio", "xid_last"))
 _MEASURES = GpuSample._fields[_FIRST : _LAST + 1]
@@ -26,66 +26,16 @@ _MADE_FROM = {
 }
 """Columns that can be worked out, and from which sets of others."""
 
-
-class Unit(NamedTuple):
-    """From a source's unit to the column's: value × multiplier ÷ divisor."""
-
-    multiplier: float
-    divisor: float
-    blank: float
-    """A value this large is a "no value" of the source."""
-    ambiguous: bool = False
-    """Percent or ratio under one name."""
-    coarse: bool | None = None
-    """True: only in expositions with the old units; False: only in those with the new; None: in both."""
-
-
-class Device(NamedTuple):
-    """What the labels of one series say of the GPU and of who uses it; None where nothing."""
-
-    uuid: str | None
-    instance: str
-    """MIG instance; "" for the whole GPU."""
-    number: str | None
-    """Its place in the host (label `gpu`): can change at the next start."""
-    host: str | None
-    model: str | None
-    driver: str | None
-    pod: str | None
-    namespace: str | None
-    container: str | None
-
-
-class GpuPlace(NamedTuple):
-    """Where the value of one series goes."""
-
-    column: str
-    rank: int
-    """Position of the name among the column's aliases."""
-    unit: Unit
-    device: Device
-    copy: tuple[str | None, ...]
-    """Tells the copies of one device's value apart (one per pod, job …)."""
+USERS_CAP = 100
+"""Pods of one GPU that are named. MPS serves 48 clients a GPU; time-slicing is set to a few dozen at most."""
+_BLANKS = ((2147483632.0, 3.0), (140737488355328.0, 3.0), (9223372036854774784.0, 4096.0))
+"""First blank value and how far they reach; the last with room for the rounding of a float."""
+_INDEX_DIGITS = len(str(GPU_INDEX_END))
 
 
 class _Copies(NamedTuple):
     column: str
     cells: tuple[int, ...]
-
-
-@dataclass
-class _Entity:
-    """One GPU or MIG instance."""
-
-    uuid: str
-    instance: str
-    places: list[tuple[int, GpuPlace]] = field(default_factory=list)
-    head: tuple[Any, ...] = ()
-    """The first columns of GpuSample, up to the measured ones."""
-    tail: tuple[Any, ...] = ()
-    """The last ones: pod, namespace, container."""
-    cells: Callable[[Cells], tuple[Any, ...]] = field(default=tuple)
-    used_is_shared: bool = False
 
 
 class GpuLayout:
@@ -101,11 +51,9 @@ class GpuLayout:
         zero_is_unknown: frozenset[str],
         per_process: frozenset[str],
     ) -> None:
-        # As floats: a float times an int is converted first, each time.
-        self._units = [
-            (float(unit.multiplier), float(unit.divisor), float(unit.blank))
-            for unit in (place.unit for place in places)
-        ]
+        self._places = places
+        self._units = [_unit(place) for place in places]
+        self._odd = OddValues()
         self._ambiguous = [number for number, place in enumerate(places) if place.unit.ambiguous]
         # A percent stands beside MiB and MHz, a ratio beside bytes and hertz (DCGM 4.6 against 4.7).
         grains = {place.unit.coarse for place in places}
@@ -116,7 +64,7 @@ class GpuLayout:
         self._own_pod = own_pod
         self._notes: list[str] = []
 
-        self._entities = _entities(places, self._notes)
+        self._entities = entities(places, own_pod, self._notes)
         with_instances = {entity.uuid for entity in self._entities if entity.instance}
         present: set[str] = set()
         for entity in self._entities:
@@ -151,10 +99,12 @@ class GpuLayout:
     def rows(self, values: list[float]) -> Rows:
         """The rows of one scrape. A blank or a value that is no number is not known."""
         cells: Cells = [
-            value * multiplier / divisor if -blank < value < blank else None
-            for value, (multiplier, divisor, blank) in zip(values, self._units, strict=True)
+            value * multiplier / divisor if low <= value <= high else None
+            for value, (multiplier, divisor, low, high) in zip(values, self._units, strict=True)
         ]
         notes: dict[str, None] = {}
+        if None in cells:
+            notes.update(dict.fromkeys(self._odd.notes(self._cannot_be(values, cells))))
         if self._ambiguous:
             self._settle(cells, notes)
         cells.append(None)
@@ -184,6 +134,15 @@ class GpuLayout:
         if self._copies:
             self._tell_differences(cells, gpus, notes)
         return Rows(gpus, [], [], tuple(notes))
+
+    def _cannot_be(self, values: list[float], cells: Cells) -> Iterator[tuple[str, str]]:
+        """Column and note of each value that is neither known nor a way to say "no value"."""
+        for place, value, cell in zip(self._places, values, cells, strict=False):
+            if cell is None and math.isfinite(value) and not _is_blank(value):
+                device, unit = place.device, place.unit
+                gpu = f"GPU {device.number}" if device.number is not None else f"{device.uuid}"
+                shown = value * unit.multiplier / unit.divisor
+                yield place.column, cannot_be(place.column, shown, _limits(place), gpu)
 
     def _settle(self, cells: Cells, notes: dict[str, None]) -> None:
         """Percent or ratio, for all GPUs of the exporter at once.
@@ -222,26 +181,37 @@ class GpuLayout:
         """The cell of the copies at that position."""
         return self._unknown + 1 + copies
 
-    def _describe(self, entity: _Entity) -> None:
+    def _describe(self, entity: Entity) -> None:
         devices = list(dict.fromkeys(place.device for _, place in entity.places))
         host = _first(device.host for device in devices)
-        if host is not None and self._own_pod is not None and self._own_pod in host:
+        if is_own(host, self._own_pod):
             self._notes.append(f"host is not known: the exporter prints a name of its own ({self._own_pod}…)")
             host = None
         number = _first(device.number for device in devices)
-        index = int(number) if number is not None and number.isdecimal() else None
+        index = None
+        if number is not None and number.isdecimal() and len(number) <= _INDEX_DIGITS:
+            index = int(number) if int(number) < GPU_INDEX_END else None
+        if number is not None and index is None:
+            self._notes.append(f"gpu_index: {number[:40]!r} is no index of a GPU, it is not known")
         model, driver = (
             _first(device.model for device in devices),
             _first(device.driver for device in devices),
         )
         entity.head = (entity.uuid, entity.instance, index, host, model, driver)
         entity.tail = (
-            _all(device.pod for device in devices),
-            _all(device.namespace for device in devices),
-            _all(device.container for device in devices),
+            self._all(device.pod for device in devices),
+            self._all(device.namespace for device in devices),
+            self._all(device.container for device in devices),
         )
 
-    def _columns(self, entity: _Entity) -> dict[str, int]:
+    def _all(self, texts: Iterable[str | None]) -> str | None:
+        """Several users of one GPU, joined."""
+        every = list(dict.fromkeys(text for text in texts if text is not None))
+        if len(every) > USERS_CAP:
+            self._notes.append(f"a GPU has more than {USERS_CAP} users: the first {USERS_CAP} are named")
+        return ",".join(every[:USERS_CAP]) or None
+
+    def _columns(self, entity: Entity) -> dict[str, int]:
         """Canonical column → cell, for one entity. Copies of one device's value become one cell."""
         found: dict[str, dict[int, dict[tuple[str | None, ...], int]]] = {}
         for number, place in entity.places:
@@ -258,28 +228,26 @@ class GpuLayout:
         return columns
 
 
-def _entities(places: tuple[GpuPlace, ...], notes: list[str]) -> list[_Entity]:
-    """GPUs and MIG instances, in order of appearance. Their key is UUID and instance, not pod or host."""
-    indexes: dict[str, set[str]] = {}
-    for place in places:
-        if place.device.uuid is not None and place.device.number is not None:
-            indexes.setdefault(place.device.uuid, set()).add(place.device.number)
-    found: dict[tuple[str, str], _Entity] = {}
-    for number, place in enumerate(places):
-        device = place.device
-        if device.uuid is None:
-            uuid = f"{device.host or ''}#gpu{device.number}"
-            notes.append("the exporter shows no UUID: GPUs are told apart by their index, which can change")
-        elif device.number is not None and len(indexes[device.uuid]) > 1:
-            uuid = f"{device.uuid}#gpu{device.number}"
-            notes.append(
-                f"{device.uuid} is shown for several GPUs (masked?): they are told apart by their index"
-            )
-        else:
-            uuid = device.uuid
-        key = (uuid, device.instance)
-        found.setdefault(key, _Entity(*key)).places.append((number, place))
-    return list(found.values())
+def _limits(place: GpuPlace) -> Limits:
+    """What the place can hold. While it is not settled which of both it is: what a percent can."""
+    low, high = GPU[place.column]
+    return Limits(low, high * 100) if place.unit.ambiguous else Limits(low, high)
+
+
+def _unit(place: GpuPlace) -> tuple[float, float, float, float]:
+    """Multiplier, divisor, and the least and largest value in the source's unit.
+
+    As floats: a float times an int is converted first, each time.
+    """
+    unit, (low, high) = place.unit, _limits(place)
+    per_unit = unit.divisor / unit.multiplier
+    below_blank = math.nextafter(unit.blank, 0)
+    return float(unit.multiplier), float(unit.divisor), low * per_unit, min(high * per_unit, below_blank)
+
+
+def _is_blank(value: float) -> bool:
+    """DCGM's four "no value"s, of each of its three number types (see `table.py`)."""
+    return any(first <= value <= first + width for first, width in _BLANKS)
 
 
 def _one_of(cells: Cells, copies: _Copies) -> float | None:
@@ -289,8 +257,3 @@ def _one_of(cells: Cells, copies: _Copies) -> float | None:
 
 def _first(texts: Iterable[str | None]) -> str | None:
     return next((text for text in texts if text is not None), None)
-
-
-def _all(texts: Iterable[str | None]) -> str | None:
-    """Several users of one GPU, joined."""
-    return ",".join(dict.fromkeys(text for text in texts if text is not None)) or None

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from collectors.exposition import Nowhere
-from collectors.gpu.layout import Device, GpuLayout, GpuPlace, Unit
+from collectors.gpu.entities import Device, GpuPlace, Unit
+from collectors.gpu.layout import GpuLayout
 from collectors.reading import GpuSample
 from collectors.source import ExpositionKind, plain
 

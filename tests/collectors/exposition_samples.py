@@ -17,7 +17,7 @@ def vllm(
     generation: float = 200,
     ttft: Mapping[str, float] | None = None,
     ttft_sum: float = 1.0,
-    start: float | None = 1000.0,
+    start: float | None = 1e9,
     reservation: str | None = None,
 ) -> bytes:
     """One vLLM replica with one histogram; `ttft` maps `le` to the cumulative count."""

@@ -15,7 +15,7 @@ from sql.store import Store
 from tests.collectors.exposition_samples import dcgm, vllm
 
 T0 = datetime(2026, 11, 30, 12, 0)
-EARLY = 1000.0
+EARLY = 1e9
 """A process start long before T0 (unix seconds)."""
 ENGINE = Target(name="llm", url="http://host:8000/metrics", project="chat")
 GPU = Target(name="node-1", url="http://host:9400/metrics", kind="dcgm")

@@ -1,0 +1,124 @@
+"""Which row of an engine each series belongs to: replica and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+Part = Literal["value", "bucket", "sum", "count", "family"]
+Series = tuple[tuple[str, str], ...]
+
+LARGEST = frozenset({"kv_cache_used_ratio", "memory_reservation_ratio", "process_start_time_seconds"})
+"""Several series of one row: the largest. Adding up ratios or times means nothing."""
+
+ROWS_CAP = 1000
+"""Replicas times models of one target, in order of appearance: a label without end (litellm #39136 shows one
+per requested model name) must not become rows without end."""
+
+
+class EnginePlace(NamedTuple):
+    """Where the value of one series goes."""
+
+    column: str
+    """Canonical column, or histogram metric for bucket, sum and count."""
+    rank: int
+    """Position of the name among the column's aliases."""
+    part: Part
+    """`family`: a series without a column of its own, of a family that makes `zeroes` known."""
+    replica: str | None
+    """None: the series names none."""
+    model: str | None
+    of_endpoint: bool
+    """It says something of the process that answers, not of one replica."""
+    edge: float
+    """Upper edge of a bucket in the name's own unit."""
+    scale: float
+    """From the name's unit to the column's."""
+    constant: float | None
+    """The value, where a label carries it."""
+    zeroes: tuple[str, ...]
+    """Columns that are 0 while this series is there and none of theirs is."""
+    series: Series
+    """All labels but a bucket's `le`: the same one twice is one series, shown twice."""
+
+
+class Row(NamedTuple):
+    """What one engine sample is about."""
+
+    replica: str
+    model: str | None
+
+
+class Ladder(NamedTuple):
+    """The buckets of one histogram: upper edges in the name's own unit, and the cell of each."""
+
+    edges: tuple[float, ...]
+    scale: float
+    cells: tuple[int, ...]
+
+
+class Group:
+    """Series that belong to the same rows. What several rows share is added up once, for all of them."""
+
+    def __init__(self, make: Callable[..., int]) -> None:
+        self._make = make
+        self.values: dict[str, dict[int, dict[Series, int]]] = {}
+        """Column → rank → series → cell. The same series shown twice: the last counts."""
+        self.zeroes: set[str] = set()
+        self.ladders: dict[str, dict[int, dict[Series, dict[float, int]]]] = {}
+        """Metric → rank → series → edge → cell."""
+        self._rest: dict[tuple[str, int, str], dict[Series, int]] = {}
+        self._scales: dict[tuple[str, int], float] = {}
+        self._made: dict[tuple[str, int, str], int] = {}
+        self._made_ladders: dict[tuple[str, int], Ladder | None] = {}
+
+    def add(self, number: int, cell: int, place: EnginePlace) -> None:
+        """One series: its number among all places, and the cell of its value."""
+        column, rank, part, series = place.column, place.rank, place.part, place.series
+        self.zeroes.update(place.zeroes)
+        if part == "value":
+            self.values.setdefault(column, {}).setdefault(rank, {})[series] = cell
+        elif part == "bucket":
+            ladders = self.ladders.setdefault(column, {}).setdefault(rank, {})
+            ladders.setdefault(series, {})[place.edge] = number
+            self._scales[column, rank] = place.scale
+        elif part != "family":
+            self._rest.setdefault((column, rank, part), {})[series] = number
+
+    def value(self, column: str, rank: int) -> int:
+        """The cell of the column."""
+        key = (column, rank, "value")
+        if key not in self._made:
+            self._made[key] = self._make(self.values[column][rank].values(), largest=column in LARGEST)
+        return self._made[key]
+
+    def ladder(self, metric: str, rank: int) -> Ladder | None:
+        """The buckets of a histogram; None when the edges of its series differ."""
+        key = (metric, rank)
+        if key not in self._made_ladders:
+            series = self.ladders[metric][rank]
+            ladders = {tuple(sorted(buckets)) for buckets in series.values()}
+            self._made_ladders[key] = None
+            if len(ladders) == 1:
+                edges = ladders.pop()
+                cells = tuple(self._make(buckets[edge] for buckets in series.values()) for edge in edges)
+                self._made_ladders[key] = Ladder(edges, self._scales[key], cells)
+        return self._made_ladders[key]
+
+    def rest(self, metric: str, rank: int, part: str) -> int | None:
+        """The cell of a histogram's sum or count."""
+        key = (metric, rank, part)
+        if key in self._rest and key not in self._made:
+            self._made[key] = self._make(self._rest[key].values())
+        return self._made.get(key)
+
+
+def find_rows(places: tuple[EnginePlace, ...]) -> tuple[list[Row], int]:
+    """Replica and model of each row, replicas in number order, and how many are past the cap. A series that
+    names a model makes a row; where none does, a series of a replica. What belongs to the endpoint alone
+    makes none."""
+    of_replicas = [place for place in places if not place.of_endpoint]
+    named = [place for place in of_replicas if place.model is not None] or of_replicas
+    found = list(dict.fromkeys(Row(place.replica or "0", place.model) for place in named))
+    kept = sorted(found[:ROWS_CAP], key=lambda row: (len(row.replica), row.replica, row.model or ""))
+    return kept, len(found) - len(kept)
