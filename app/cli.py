@@ -7,11 +7,10 @@ import json
 import logging
 import os
 import sys
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import duckdb
 import typer
@@ -42,8 +41,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _note(message: str) -> None:
     """A line on stderr. That nobody can read it is no reason to end what runs."""
-    with suppress(OSError):
+    try:
         typer.echo(message, err=True)
+    except OSError:
+        _drop(sys.stderr)
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
@@ -57,10 +58,10 @@ def _print(text: str) -> None:
     try:
         typer.echo(text)
     except BrokenPipeError:
-        _drop_stdout()
+        _drop(sys.stdout)
         raise typer.Exit(0) from None
     except OSError as error:
-        _drop_stdout()
+        _drop(sys.stdout)
         _fail(f"the output cannot be written: {error.strerror}")
 
 
@@ -69,13 +70,13 @@ def _said(text: str) -> None:
     try:
         typer.echo(text)
     except OSError:
-        _drop_stdout()
+        _drop(sys.stdout)
 
 
-def _drop_stdout() -> None:
+def _drop(stream: TextIO) -> None:
     """Python writes what it could not when it ends; that must not fail once more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
@@ -287,7 +288,7 @@ def main() -> None:
         app()
     except OSError as error:
         # Each command tells of its own files; what is left is the help, or what no command expected.
-        _drop_stdout()
+        _drop(sys.stdout)
         about = f"{error.filename}: " if error.filename else ""
         _note(f"infermeter cannot go on: {about}{error.strerror or error}")
         sys.exit(1)

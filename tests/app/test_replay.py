@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,65 @@ def test_a_missing_recording_is_said_in_one_line(tmp_path: Path) -> None:
     result = run("replay", str(tmp_path / "none.gz"))
     assert result.exit_code == 1
     assert result.stderr == f"{tmp_path}/none.gz cannot be read: No such file or directory\n"
+
+
+def lines(path: Path) -> list[bytes]:
+    return gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+
+
+def test_answers_out_of_order_by_less_than_a_timeout_change_nothing(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r.jsonl.gz", vram([(40, 6), (68, 30), (50, 30)]))
+    expected = run("replay", str(path), "--json").stdout
+    mixed = tmp_path / "mixed.jsonl"
+    # Each three lines the other way round: at most 20 s behind.
+    mixed.write_bytes(b"".join(b for i in range(0, 66, 3) for b in reversed(lines(path)[i : i + 3])))
+    result = run("replay", str(mixed), "--json")
+    assert (result.stdout, result.stderr) == (expected, "")
+    assert expected
+
+
+def test_answers_far_out_of_order_are_skipped_and_the_first_of_them_is_named(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r.jsonl.gz", vram([(40, 6), (68, 30), (50, 30)]))
+    expected = run("replay", str(path), "--json").stdout
+    twice = tmp_path / "twice.jsonl"
+    twice.write_bytes(b"".join([*lines(path), *lines(path)[:40]]))
+    result = run("replay", str(twice), "--json")
+    assert (result.exit_code, result.stdout) == (0, expected)
+    # Line 67 is the first again: the last of 66 lines is 65 × 10 s after it.
+    assert result.stderr == (
+        f"{twice}: line 67 is 10m50s older than a line before it;"
+        " 40 answers skipped: sort the recording by t\n"
+    )
+
+
+def test_the_same_answer_twice_is_no_fault(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r.jsonl.gz", vram([(40, 6), (68, 30)]))
+    doubled = tmp_path / "doubled.jsonl"
+    doubled.write_bytes(b"".join(line + line for line in lines(path)))
+    states = [[event["state"] for event in events(run("replay", str(p), "--json"))] for p in (path, doubled)]
+    assert states[0] == states[1] == ["pending", "pending", "firing", "firing"]
+
+
+def test_a_cut_recording_is_judged_up_to_where_it_is_cut_then_said_to_be(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "r.jsonl.gz", vram([(68, 30)]))
+    expected = run("replay", str(path), "--json").stdout
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(lines(path)) + b'{"t": 1796')
+    result = run("replay", str(cut), "--json")
+    assert (result.exit_code, result.stdout) == (1, expected)
+    assert result.stderr == f"{cut} line 31: the recording is cut off within this line\n"
+
+
+@pytest.mark.parametrize("change", [{"t": 1e300}, {"t": float("nan")}, {"status": "abc"}, {"body": 1}])
+def test_a_value_that_no_answer_has_ends_with_its_line(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = recorded(tmp_path / "r.jsonl.gz", vram([(40, 1)]))
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(json.dumps({**json.loads(lines(path)[0]), **change}) + "\n")
+    result = run("replay", str(bad))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(
+        f"{bad} line 1: not a line of a recording ('{next(iter(change))}' must be"
+    )
 
 
 def test_the_same_recording_gives_the_same_events(tmp_path: Path) -> None:

@@ -58,6 +58,24 @@ def test_a_gzipped_answer_is_unpacked_though_none_was_asked_for() -> None:
     assert fetched(handler).body == BODY
 
 
+@pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, br"])
+def test_another_compression_is_named(encoding: str) -> None:
+    async def handler(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"\x0b\x02\x80up 1\n\x03", headers={"Content-Encoding": encoding})
+
+    answer = fetched(handler)
+    assert answer.error == f"the answer is compressed with {encoding}, which was not asked for"
+    assert (answer.status, answer.body) == (200, b"")
+
+
+@pytest.mark.parametrize("encoding", ["X-GZIP", " gzip "])
+def test_gzip_is_known_by_its_other_names(encoding: str) -> None:
+    async def handler(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=gzip.compress(BODY), headers={"Content-Encoding": encoding})
+
+    assert fetched(handler).body == BODY
+
+
 def test_a_gzip_bomb_costs_no_more_than_the_limit() -> None:
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=gzip.compress(b"0" * 50_000_000), headers={"Content-Encoding": "gzip"})

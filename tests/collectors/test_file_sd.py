@@ -317,3 +317,17 @@ def test_any_bytes_are_a_list_of_targets_or_refused(data: bytes, name: str) -> N
         read_targets(data, name, file_list(name))
     except FileListError:
         return
+
+
+def test_a_list_in_a_folder_that_may_not_be_entered_is_a_problem_and_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # As the tests may run as root, who may enter everything.
+    monkeypatch.setattr(Path, "stat", refused)
+    listed = FileSd(FileList(files=[f"{tmp_path}/a.json"]))
+    listed.refresh(datetime(2026, 11, 30))
+    (problem,) = listed.problems
+    assert problem.startswith(f"{tmp_path}/a.json: cannot be read: Permission denied; it gives no targets")

@@ -6,7 +6,11 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from collectors import recording
 from tests.e2e.serving import ROOT, command, until
@@ -46,22 +50,52 @@ def test_what_targets_answer_is_recorded_and_replays_to_the_same_incident(
     assert states == ["pending", "firing"]
 
 
-def test_ctrl_c_leaves_a_recording_that_can_be_read(tmp_path: Path, exporter: Exporter) -> None:  # noqa: F811
-    path = config(tmp_path, exporter)
+@contextmanager
+def recording_to(out: str, path: Path, exporter: Exporter) -> Iterator[subprocess.Popen[str]]:  # noqa: F811
+    """A `record` that has some answers."""
     process = subprocess.Popen(
-        command("record", "out.jsonl.gz", "--config", str(path)), cwd=tmp_path, text=True,
+        command("record", out, "--config", str(path)), cwd=path.parent, text=True,
         stderr=subprocess.PIPE, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     try:
         until(lambda: exporter.scrapes > 5 or None, what="some scrapes")
-        process.send_signal(signal.SIGINT)
-        started = time.monotonic()
-        _, said = process.communicate(timeout=20)
+        yield process
     finally:
         process.kill()
+        process.wait(10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_recording_in_order(
+    tmp_path: Path,
+    exporter: Exporter,  # noqa: F811
+    number: signal.Signals,
+) -> None:
+    path = config(tmp_path, exporter)
+    with recording_to("out.jsonl.gz", path, exporter) as process:
+        scrapes = exporter.scrapes
+        process.send_signal(number)
+        started = time.monotonic()
+        _, said = process.communicate(timeout=20)
     assert time.monotonic() - started < 5
+    assert process.returncode == 0
     assert "Traceback" not in said
-    assert len(list(recording.read(tmp_path / "out.jsonl.gz"))) >= 4
+    answers = list(recording.read(tmp_path / "out.jsonl.gz"))
+    assert scrapes - 2 <= len(answers) <= exporter.scrapes, "all but what was in flight"
+    assert said.splitlines()[-1] == f"{len(answers)} answers in out.jsonl.gz"
+
+
+def test_kill_9_costs_a_recording_at_most_its_last_seconds(tmp_path: Path, exporter: Exporter) -> None:  # noqa: F811
+    path = config(tmp_path, exporter)
+    with recording_to("out.jsonl.gz", path, exporter) as process:
+        process.kill()
+        process.communicate(timeout=20)
+    answers: list[recording.Answer] = []
+    with pytest.raises(recording.RecordingError, match="the gzip stream is cut or broken"):
+        answers.extend(recording.read(tmp_path / "out.jsonl.gz"))
+    # Two targets, each once a second; flushed each second.
+    assert len(answers) >= exporter.scrapes - 4 >= 2
+    assert {answer.name for answer in answers} == {"node-1", "llm"}
 
 
 def test_a_target_that_fails_is_said_once_and_recorded_as_failed(tmp_path: Path) -> None:
