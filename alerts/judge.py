@@ -196,6 +196,7 @@ class _Outcome:
         append(writer, "incident_change", self.changes)
         append(writer, "finding", self.findings)
         append(writer, "outbox", [self._fired_row(i, name) for i in self.fired for name in channels])
+        self._tell_new_channels(writer, channels)
         if self.resolved:
             writer.run(
                 "outbox_add_resolved",
@@ -204,6 +205,14 @@ class _Outcome:
                 channels=channels,
                 now=self.now,
             )
+
+    def _tell_new_channels(self, writer: Writer, channels: list[str]) -> None:
+        """What still fires is told to a channel that was configured after it had fired."""
+        firing = {incident.incident_id: incident for incident in self.written if incident.state == "firing"}
+        if not firing:
+            return
+        untold = writer.run("outbox_firing_without_message", channels=channels, incident_ids=list(firing))
+        append(writer, "outbox", [self._fired_row(firing[one], channel) for one, channel in untold])
 
     def _fired_row(self, incident: Incident, channel: str) -> tuple[Any, ...]:
         message_id = f"{incident.incident_id}:fired:{channel}"

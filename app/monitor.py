@@ -19,7 +19,7 @@ from apscheduler.executors.asyncio import AsyncIOExecutor
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from alerts.judge import judge
-from alerts.outbox import deliver
+from alerts.outbox import Sender
 from app.config import Config
 from app.housekeeping import housekeeping
 from app.targets import TargetList
@@ -122,9 +122,10 @@ class Monitor:
             self.started_at = self.clock()
             await self._sync_targets(scheduler, first=True)
             alerts = self.config.alerts
+            sender = Sender(self.store, alerts.channels, self.clock, telling)
             self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, partial(self._sync_targets, scheduler))
             self._add(scheduler, "judge", alerts.evaluate_interval, partial(self._judge, scheduler))
-            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, partial(self._deliver, scheduler, telling))
+            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, partial(self._deliver, scheduler, sender))
             self._add(scheduler, "housekeeping", HOUSEKEEPING_EVERY_SECONDS, self._housekeeping, delay=60.0)
             scheduler.start()
             self._ready.set()
@@ -204,8 +205,8 @@ class Monitor:
         if any(event.kind == "incident" for event in events):
             scheduler.modify_job("deliver", next_run_time=now)
 
-    async def _deliver(self, scheduler: AsyncIOScheduler, telling: aiohttp.ClientSession) -> None:
-        done = await deliver(self.store, self.config.alerts.channels, self.clock, telling)
+    async def _deliver(self, scheduler: AsyncIOScheduler, sender: Sender) -> None:
+        done = await sender.deliver()
         if done.posted or done.waiting:
             again = self.clock() + timedelta(seconds=DELIVER_AGAIN_SECONDS)
             scheduler.modify_job("deliver", next_run_time=again)

@@ -21,14 +21,13 @@ class Retry(NamedTuple):
     after_seconds: float | None = None
 
 
-class Permanent(NamedTuple):
-    """No later try will do. `channel_failed`: nor for any other message until someone changes something."""
+class Refused(NamedTuple):
+    """The channel takes no message as things are. That may be mended or pass: it is tried again, slowly."""
 
     why: str
-    channel_failed: bool = True
 
 
-SendResult = Sent | Retry | Permanent
+SendResult = Sent | Retry | Refused
 
 
 class Item(NamedTuple):
@@ -52,6 +51,9 @@ class Channel(Protocol):
     @property
     def kind(self) -> str:
         """The key in the registry."""
+
+    def address(self) -> str:
+        """Where its messages go, a secret; another one is reason to try anew. Raises ValueError without."""
 
 
 class ChannelKind(Protocol):

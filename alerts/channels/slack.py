@@ -27,7 +27,7 @@ from pydantic import (
 )
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from alerts.channels.contract import Permanent, Retry, SendResult, Sent
+from alerts.channels.contract import Refused, Retry, SendResult, Sent
 from alerts.channels.slack_message import compose, message
 from collectors.settings import Settings
 
@@ -47,7 +47,7 @@ CHANNEL_GONE = {
     "channel_is_archived", "channel_not_found", "action_prohibited", "user_not_found",
     "posting_to_general_channel_denied",
 }  # fmt: skip
-"""What Slack says, with whatever status, of a webhook that will not work again by itself."""
+"""What Slack says, with whatever status, of a webhook that hardly works again by itself."""
 
 _WORD = re.compile(r"[a-z_]{2,60}")
 
@@ -94,7 +94,7 @@ class SlackChannel(Settings):
     webhook_url: WebhookUrl | None = None
     """The webhook's address, a secret; best as `${SLACK_WEBHOOK_URL}`."""
     webhook_url_file: str | None = Field(default=None, validate_default=True)
-    """A file that holds the address instead; read at each message, so a new one is taken up."""
+    """A file that holds the address instead; read at each message: a new one needs no restart."""
 
     @model_validator(mode="before")
     @classmethod
@@ -140,7 +140,8 @@ _SILENT = logging.Logger("slack-webhook", level=logging.CRITICAL + 1)
 async def send(
     session: aiohttp.ClientSession, channel: SlackChannel, payload: Mapping[str, Any]
 ) -> SendResult:
-    """Try once. A message that Slack finds too long or ill-formed is tried once more as plain text."""
+    """Try once. A message that Slack finds too long or ill-formed is tried once more as plain text: the first
+    line alone, in which nothing is left to find fault with."""
     try:
         address = channel.address()
     except ValueError as error:
@@ -175,16 +176,14 @@ def _read_answer(status: int, body: str, retry_after: str | None) -> tuple[SendR
     word = body if _WORD.fullmatch(body) else ""
     if 200 <= status < 300:
         if body.startswith("<"):  # a wrong address is led on to a page, and nobody has read the message
-            return Permanent("answered with a web page; the address is no webhook"), False
+            return Refused("answered with a web page; the address is no webhook"), False
         return Sent(), False
     why = f"HTTP {status}" + (f" {word}" if word else "")
     if status == 429:
         return Retry(f"{why}: too many messages", _seconds(retry_after)), False
     if word in CHANNEL_GONE or status in (401, 403, 404, 405, 410):
-        return Permanent(f"{why}; {CURES[word]}" if word in CURES else why), False
-    if status == 408 or status >= 500:
-        return Retry(why), False
-    return Permanent(why, channel_failed=False), status in PAYLOAD_REFUSED
+        return Refused(f"{why}; {CURES[word]}" if word in CURES else why), False
+    return Retry(why), status in PAYLOAD_REFUSED
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -85,7 +85,7 @@ CREATE TABLE outbox (                  -- grain: one event of one incident for o
 CREATE TABLE channel (                 -- grain: one configured channel, by its name
   channel          VARCHAR PRIMARY KEY,
   kind             VARCHAR NOT NULL,
-  state            VARCHAR NOT NULL,   -- ok, retrying, failed (only a restart tries it again)
+  state            VARCHAR NOT NULL,   -- ok, retrying, failed (refused: tried again slowly)
   last_error       VARCHAR,            -- in words, without the channel's address; NULL after a message got through
   last_error_at    TIMESTAMP,
   last_sent_at     TIMESTAMP,

@@ -13,7 +13,7 @@ from itertools import count
 
 import aiohttp
 
-from alerts.outbox import deliver
+from alerts.outbox import Sender
 from alerts.settings import AlertSettings
 from sql.store import Store
 from tests.alerts.facts import add_target, at, firings, gpu, run
@@ -34,8 +34,9 @@ def main(path: str, url: str, mode: str) -> None:
     async def send() -> None:
         ticks = (at(60 + i / 4) for i in count())
         async with aiohttp.ClientSession() as session:
+            sender = Sender(store, config.channels, lambda: next(ticks), session)
             for _ in range(3):
-                done = await deliver(store, config.channels, lambda: next(ticks), session)
+                done = await sender.deliver()
                 print(f"told {done.told}", flush=True)
 
     asyncio.run(send())

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from alerts.channels import slack
-from alerts.channels.contract import Permanent, Retry, SendResult, Sent
+from alerts.channels.contract import Refused, Retry, SendResult, Sent
 from alerts.channels.slack import SlackChannel, send
 from alerts.settings import AlertSettings
 from tests.alerts.facts import WEBHOOK
@@ -53,8 +53,8 @@ def test_429_with_an_unreadable_time_is_left_to_the_back_off(header: str) -> Non
     assert result.after_seconds is None
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504, 408])
-def test_trouble_on_the_other_side_is_tried_again_later(status: int) -> None:
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 408, 407, 422, 451])
+def test_trouble_on_the_other_side_or_on_the_way_is_tried_again_later(status: int) -> None:
     result, server = tried((status, "rollup_error"))
     assert result == Retry(f"HTTP {status} rollup_error")
     assert len(server.received) == 1
@@ -65,13 +65,12 @@ def test_trouble_on_the_other_side_is_tried_again_later(status: int) -> None:
     [
         (404, "no_service"), (404, "channel_not_found"), (403, "action_prohibited"), (403, "invalid_token"),
         (410, "channel_is_archived"), (400, "invalid_token"), (400, "no_service"), (400, "no_team"),
-        (400, "channel_is_archived"), (404, ""), (410, ""), (401, ""),
+        (400, "channel_is_archived"), (404, ""), (410, ""), (401, ""), (403, ""), (405, ""),
     ],
 )  # fmt: skip
 def test_a_webhook_that_is_gone_fails_its_channel(status: int, word: str) -> None:
     result, server = tried((status, word))
-    assert isinstance(result, Permanent)
-    assert result.channel_failed
+    assert isinstance(result, Refused)
     assert result.why.startswith(f"HTTP {status} {word}".strip())
     assert len(server.received) == 1
 
@@ -83,16 +82,16 @@ def test_a_message_refused_for_its_form_is_sent_once_more_as_plain_text(word: st
     assert server.received == [PAYLOAD, {"text": PAYLOAD["text"]}]
 
 
-def test_a_message_refused_twice_fails_alone() -> None:
+def test_a_message_refused_as_plain_text_too_is_tried_again_later() -> None:
     result, server = tried((400, "invalid_payload"), (400, "invalid_payload"), (200, "ok"))
-    assert result == Permanent("HTTP 400 invalid_payload", channel_failed=False)
+    assert result == Retry("HTTP 400 invalid_payload")
     assert len(server.received) == 2
 
 
 def test_a_web_page_is_no_receipt() -> None:
     """A wrong address is led on to a page that answers 200; nobody would have read the message."""
     result, _ = tried((200, "<!DOCTYPE html><html>"))
-    assert result == Permanent("answered with a web page; the address is no webhook")
+    assert result == Refused("answered with a web page; the address is no webhook")
 
 
 def test_nobody_there_is_tried_again_later() -> None:
