@@ -35,7 +35,7 @@ JOULES = Limits(0, 1e13)
 HERTZ = Limits(0, 1e11)
 """100 GHz; clocks of GPUs and of their memory are under 20 GHz."""
 BITS = Limits(0, 2**47)
-"""NVML's clock-event mask uses bits 0 to 8 (gpu.md 2.4); above 2^47 DCGM's "blank" values begin."""
+"""NVML's clock-event mask uses bits 0 to 8 (gpu.md 3.2); above 2^47 DCGM's "blank" values begin."""
 XID = Limits(0, 2**31 - 17)
 """Codes have three digits; the column is an INTEGER, the end is where DCGM's "blank" values begin."""
 UNIX_SECONDS = Limits(946_684_800, 4_102_444_800)
