@@ -148,6 +148,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "running": ("running", "运行中"),
     "tokens_per_second": ("tok/s", "tok/s"),
     "verdict": ("verdict", "结论"),
+    "frozen_for": (
+        "no token for {time} while requests run: figures may be frozen",
+        "请求运行中但 {time} 无 token：数据可能已冻结",
+    ),
     "kind_of_gpu": ("model", "型号"),
     "target": ("target", "目标"),
     "kind": ("kind", "类型"),

@@ -122,8 +122,8 @@ def one_answer(at: parts.Here, mine: pl.DataFrame, row: dict[str, Any]) -> list[
         said.append(at.say("n_waiting", n=form.count(row["requests_waiting"])))
     if row["requests_running"] is not None:
         said.append(at.say("n_running", n=form.count(row["requests_running"])))
-    if row["verdict"]:
-        said.append(parts.mark(row["state"], form.plain(row["verdict"])))
+    if verdict := tables.verdict_of(at, row):
+        said.append(parts.mark(row["state"], form.plain(verdict)))
     fresh = states.Freshness(row["ts"], states.is_stale(row["ts"], row["interval_seconds"], at.now))
     return [*said, parts.data_age(at, fresh)]
 

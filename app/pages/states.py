@@ -27,6 +27,9 @@ class Subject(NamedTuple):
     mig: str
 
 
+FROZEN_SECONDS = 120.0
+
+
 def subject_of(text: str) -> Subject | None:
     """`gpu:<uuid>` or `gpu:<uuid>/<mig instance>`; None for another kind of subject."""
     kind, _, rest = text.partition(":")
@@ -151,6 +154,16 @@ def engines_of(incident: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
     return []
 
 
+def is_frozen(engine: Mapping[str, Any]) -> bool:
+    """Whether an engine's figures stand still: requests run, and no token was counted for two minutes.
+
+    vLLM sets its gauges only when a step is reported, so they can show load that is long gone (vllm#29928,
+    #22545). Two minutes: a long prompt's prefill counts no token either.
+    """
+    frozen = engine["frozen_seconds"]
+    return frozen is not None and frozen >= max(FROZEN_SECONDS, 3 * engine["interval_seconds"])
+
+
 def engine_states(
     engines: pl.DataFrame, targets: pl.DataFrame, incidents: pl.DataFrame, now: datetime
 ) -> pl.DataFrame:
@@ -167,7 +180,8 @@ def engine_states(
     for row in engines.iter_rows(named=True):
         state, verdict = troubles.get(row["target"], ("", ""))
         if not state:
-            state = "unknown" if is_stale(row["ts"], row["interval_seconds"], now) else "well"
+            unsure = is_stale(row["ts"], row["interval_seconds"], now) or is_frozen(row)
+            state = "unknown" if unsure else "well"
         states.append(state)
         verdicts.append(verdict)
     return engines.with_columns(

@@ -83,6 +83,13 @@ def engine_rows(at: parts.Here, fleet: facts.Fleet) -> pl.DataFrame:
     )
 
 
+def verdict_of(at: parts.Here, engine: dict[str, Any]) -> str:
+    """The incident's title; where there is none, that the figures stand still, if they do; else nothing."""
+    if not engine["verdict"] and states.is_frozen(engine):
+        return at.say("frozen_for", time=form.duration(engine["frozen_seconds"]))
+    return str(engine["verdict"])
+
+
 def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
     """Draw the table; the view of the engine whose row was just chosen, if one was."""
     shown = pl.DataFrame(
@@ -101,7 +108,7 @@ def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
             "running": [form.count(value) for value in rows["requests_running"]],
             "kv": [form.percent(value) for value in rows["kv_cache_used_ratio"]],
             "tokens": [form.significant(value) for value in rows["generation_tokens_per_second"]],
-            "verdict": rows["verdict"],
+            "verdict": [verdict_of(at, row) for row in rows.iter_rows(named=True)],
         },
         schema_overrides={"trend": pl.List(pl.Float64), "verdict": pl.String},
     )

@@ -1,4 +1,5 @@
--- purpose: the newest sample of every engine replica and model, and its token rates over the look-back.
+-- purpose: the newest sample of every engine replica and model, its token rates over the look-back, and for how
+-- long no token was counted although requests run (frozen_seconds; gauges can freeze, vllm#29928, #22545).
 -- A rate is the sum of the counter's increases (from 0 after a restart) over the time they cover.
 -- parameters: as_of (UTC), look_back (seconds), project and environment (NULL: all).
 -- grain: target + replica + model.
@@ -10,7 +11,7 @@ WITH recent AS (
     AND ($environment IS NULL OR t.environment = $environment)
 ), steps AS (
   SELECT
-    target, replica, model,
+    target, replica, model, ts, requests_running AS running,
     epoch(ts - lag(ts) OVER w) AS seconds,
     prompt_tokens_total     AS prompt,     lag(prompt_tokens_total) OVER w     AS prompt_before,
     generation_tokens_total AS generation, lag(generation_tokens_total) OVER w AS generation_before
@@ -25,14 +26,18 @@ WITH recent AS (
     sum(CASE WHEN generation >= generation_before THEN generation - generation_before ELSE generation END)
       FILTER (generation IS NOT NULL AND generation_before IS NOT NULL)
       / sum(seconds) FILTER (generation IS NOT NULL AND generation_before IS NOT NULL)
-      AS generation_tokens_per_second
+      AS generation_tokens_per_second,
+    epoch(max(ts) - max(ts) FILTER (
+      coalesce(running, 0) <= 0 OR generation_before IS NULL OR generation IS DISTINCT FROM generation_before
+      OR prompt IS DISTINCT FROM prompt_before
+    )) AS frozen_seconds
   FROM steps
   GROUP BY ALL
 ), newest AS (
   SELECT * FROM recent
   QUALIFY row_number() OVER (PARTITION BY target, replica, model ORDER BY ts DESC) = 1
 )
-SELECT newest.*, rates.prompt_tokens_per_second, rates.generation_tokens_per_second
+SELECT newest.*, rates.prompt_tokens_per_second, rates.generation_tokens_per_second, rates.frozen_seconds
 FROM newest
 LEFT JOIN rates
   ON newest.target = rates.target AND newest.replica = rates.replica

@@ -102,7 +102,8 @@ def targets() -> pl.DataFrame:
 
 
 def engines(*names: str) -> pl.DataFrame:
-    return pl.DataFrame([{"target": name, "ts": NOW, "interval_seconds": 10.0} for name in names])
+    row = {"ts": NOW, "interval_seconds": 10.0, "frozen_seconds": None}
+    return pl.DataFrame([{"target": name, **row} for name in names])
 
 
 def test_an_engine_has_the_verdict_of_an_incident_on_a_gpu_it_is_configured_to_use() -> None:
