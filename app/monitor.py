@@ -35,6 +35,9 @@ DELIVER_EVERY_SECONDS = 5.0
 or put off, it is looked at again after `DELIVER_AGAIN_SECONDS`."""
 
 DELIVER_AGAIN_SECONDS = 1.0
+DELIVER_IDLE_SECONDS = 60.0
+"""Without a channel there is nothing to send; what is left of one that was taken out is put away."""
+
 TARGETS_EVERY_SECONDS = 5.0
 HOUSEKEEPING_EVERY_SECONDS = 3600.0
 STOP_SECONDS = 4.0
@@ -123,9 +126,11 @@ class Monitor:
             await self._sync_targets(scheduler, first=True)
             alerts = self.config.alerts
             sender = Sender(self.store, alerts.channels, self.clock, telling)
-            self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, partial(self._sync_targets, scheduler))
+            if self.targets.lists:
+                self._add(scheduler, "targets", TARGETS_EVERY_SECONDS, partial(self._sync_targets, scheduler))
             self._add(scheduler, "judge", alerts.evaluate_interval, partial(self._judge, scheduler))
-            self._add(scheduler, "deliver", DELIVER_EVERY_SECONDS, partial(self._deliver, scheduler, sender))
+            often = DELIVER_EVERY_SECONDS if alerts.channels else DELIVER_IDLE_SECONDS
+            self._add(scheduler, "deliver", often, partial(self._deliver, scheduler, sender))
             self._add(scheduler, "housekeeping", HOUSEKEEPING_EVERY_SECONDS, self._housekeeping, delay=60.0)
             scheduler.start()
             self._ready.set()
