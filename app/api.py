@@ -24,6 +24,9 @@ CURRENT = timedelta(minutes=15)
 
 DEFAULT_SPAN = timedelta(hours=24)
 
+EARLIEST_YEAR, LATEST_YEAR = 2000, 2200
+"""No time outside holds a row, and arithmetic near the ends of the calendar overflows."""
+
 STATES = ("pending", "firing", "resolved")
 """An incident's."""
 
@@ -83,9 +86,12 @@ def moment(text: str, name: str) -> datetime:
     """ISO 8601 (UTC where no zone is given) → UTC without a zone. Raises ParameterError."""
     try:
         parsed = datetime.fromisoformat(text)
-        return parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
+        found = parsed.astimezone(UTC).replace(tzinfo=None) if parsed.tzinfo else parsed
     except (ValueError, OverflowError):
         raise ParameterError(f"`{name}`: {text!r} is no time; write it as 2026-11-30T13:00:00Z") from None
+    if not EARLIEST_YEAR <= found.year <= LATEST_YEAR:
+        raise ParameterError(f"`{name}`: the year must lie between {EARLIEST_YEAR} and {LATEST_YEAR}")
+    return found
 
 
 def plain(column: str, value: Any) -> Any:

@@ -185,3 +185,10 @@ def test_the_endpoints_stand_on_the_server_before_the_pages(tmp_path: Path) -> N
         runtime.set_current(None)
     assert status == 404
     assert "no such endpoint" in body["error"]
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T05:00:00", "9999-12-31T23:59:59Z", "1999-12-31"])
+def test_a_time_at_the_ends_of_the_calendar_is_refused(text: str) -> None:
+    incidents = next(endpoint for endpoint in ENDPOINTS if endpoint.name == "incidents")
+    with pytest.raises(ParameterError, match="the year must lie between 2000 and 2200"):
+        parameters(incidents, {"to": text}, datetime(2026, 11, 30))
