@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app import format as form
-from app import runtime, view
+from app import runtime, theme, view, words
 from app.pages import book, facts, parts
 
 # The icon, three bars, and the name beside it, drawn here: an icon by name would be loaded from elsewhere.
@@ -27,23 +28,39 @@ LOGO = (
 
 def main() -> None:
     """One run of the script."""
-    _keep_view_over_pages()
-    at = parts.here()
-    ink = {"quiet": at.colours.lines[0], "accent": at.colours.accent, "text": at.colours.text}
+    colours = theme.palette(st.context.theme.type)
+    ink = {"quiet": colours.lines[0], "accent": colours.accent, "text": colours.text}
     st.set_page_config(page_title="infermeter", page_icon=ICON.format(**ink), layout="wide")
     st.logo(LOGO.format(**ink), size="medium")
-    chosen = st.navigation(list(book.pages(at.lang).values()), position="top")
+    _keep_view_over_pages()
+    lang = words.language(parts.seen().lang, st.context.locale)
+    chosen = st.navigation(list(book.pages(lang).values()), position="top")
+    parts.arrive(chosen.url_path)
+    _remember_page()
+    at = parts.here()
     _controls(at)
     _faults(at)
     chosen.run()
 
 
 def _keep_view_over_pages() -> None:
-    """The page bar's links carry no parameters: time, project, language of the page before are put back."""
-    if not st.query_params.to_dict() and (kept := st.session_state.get("shared_view")):
+    """The page bar's links carry no parameters: time, project, language of the page before are put back.
+
+    Only there: on the same page an empty query is the usual view, and Back and Forward bring their own.
+    """
+    run: Any = get_script_run_ctx()
+    came_by_link = (
+        run.page_script_hash != st.session_state.get("shown_page") and not run.is_history_navigation
+    )
+    kept = st.session_state.get(parts.SHARED_VIEW)
+    if came_by_link and kept and not st.query_params.to_dict():
         st.query_params.from_dict(kept)
-    seen, _ = view.parse(st.query_params.to_dict())
-    st.session_state["shared_view"] = view.to_parameters(seen.shared())
+
+
+def _remember_page() -> None:
+    run: Any = get_script_run_ctx()
+    st.session_state["shown_page"] = run.page_script_hash  # as st.navigation has just settled it
+    parts.share(parts.seen())
 
 
 def _controls(at: parts.Here) -> None:
@@ -117,18 +134,15 @@ def _time(at: parts.Here) -> None:
 def _range_chosen() -> None:
     # Clicking the chosen one again takes it away: then the range stays as it was, live.
     chosen = st.session_state["control_range"]
-    seen, _ = view.parse(st.query_params.to_dict())
-    parts.change(range=chosen or seen.range, start=None, end=None)
+    parts.change(range=chosen or parts.seen().range, start=None, end=None)
 
 
 def _move(windows: float) -> None:
-    seen, _ = view.parse(st.query_params.to_dict())
-    parts.put(view.moved(seen, runtime.current().clock(), windows))
+    parts.put(view.moved(parts.seen(), runtime.current().clock(), windows))
 
 
 def _hold() -> None:
-    seen, _ = view.parse(st.query_params.to_dict())
-    parts.put(view.held(seen, runtime.current().clock()))
+    parts.put(view.held(parts.seen(), runtime.current().clock()))
 
 
 def _back_to_live() -> None:
@@ -163,7 +177,7 @@ def _filter_chosen(name: str, key: str) -> None:
 
 def _faults(at: parts.Here) -> None:
     """What the link says that was not understood: said once, above the page."""
-    seen, faults = view.parse(st.query_params.to_dict())
+    seen, faults = parts.read_url()
     choices = {"range": view.RANGES, "measure": view.MEASURES, "lang": view.LANGUAGES}
     said = [
         at.say(

@@ -15,13 +15,14 @@ from app import charts, runtime, theme, words
 from app import format as form
 from app.chart_layers import Drawing, Frame, Line, Span, Unit
 from app.pages import facts, states
-from app.view import View, Window, parse, to_parameters, window
+from app.view import Fault, View, Window, parse, to_parameters, window
 from sql.store import Store
 
 REFRESH_SECONDS = 10
 """How often a live page is drawn anew: the usual interval of a target."""
-
-
+SHARED_VIEW = "shared_view"
+"""Where a session keeps the parameters that go along to another page."""
+_GOING = "going"
 TABLE_ROWS = 30
 """Rows of a table before it scrolls."""
 
@@ -45,8 +46,8 @@ class Here:
         return words.say(self.lang, key, **values)
 
     def clock(self, moment: datetime | None, *, seconds: bool = False) -> str:
-        """A time of the store in the reader's zone."""
-        return form.clock(moment, self.zone, self.now, seconds=seconds)
+        """A time of the store in the reader's zone, with its day where that is not the reader's today."""
+        return form.clock(moment, self.zone, self.clock_now, seconds=seconds)
 
     def ago(self, moment: datetime | None) -> str:
         """How long before `now` a time lies."""
@@ -58,20 +59,30 @@ class Here:
         return Frame(self.window.start, self.window.end, self.colours, spans)
 
 
+def read_url() -> tuple[View, list[Fault]]:
+    """The view of the URL, and what of it was not understood."""
+    return parse(st.query_params.to_dict())
+
+
+def seen() -> View:
+    """The view of the URL."""
+    return read_url()[0]
+
+
 def here() -> Here:
     """Read the URL, the browser and the clock."""
     now_running = runtime.current()
-    seen = facts.known(now_running.store, parse(st.query_params.to_dict())[0])
+    known = facts.known(now_running.store, seen())
     now = now_running.clock()
-    shown = window(seen, facts.shared_moment(now))
+    shown = window(known, facts.shared_moment(now))
     return Here(
         store=now_running.store,
-        view=seen,
+        view=known,
         window=shown,
         now=now if shown.live else shown.end,
         clock_now=now,
         zone=form.zone(st.context.timezone),
-        lang=words.language(seen.lang, st.context.locale),
+        lang=words.language(known.lang, st.context.locale),
         colours=theme.palette(st.context.theme.type),
     )
 
@@ -82,8 +93,7 @@ def live(body: Callable[[], None]) -> None:
     The only place that makes a fragment: called once by each page, at its top level and in every run, so
     that no live part is nested in another and none disappears under a running timer.
     """
-    seen, _ = parse(st.query_params.to_dict())
-    st.fragment(body, run_every=REFRESH_SECONDS if seen.live else None)()
+    st.fragment(body, run_every=REFRESH_SECONDS if seen().live else None)()
 
 
 def page(name: str) -> st.Page:
@@ -93,25 +103,42 @@ def page(name: str) -> st.Page:
     return book.pages()[name]
 
 
-def link(where: str, seen: View, label: str, *, icon: str | None = None, note: str | None = None) -> None:
+def link(where: str, to: View, label: str, *, icon: str | None = None, note: str | None = None) -> None:
     """A link to a page in a given view."""
-    st.page_link(page(where), label=label, icon=icon, help=note, query_params=to_parameters(seen))
+    st.page_link(page(where), label=label, icon=icon, help=note, query_params=to_parameters(to))
 
 
-def go(where: str, seen: View) -> None:
-    """Leave for a page in a given view."""
-    st.switch_page(page(where), query_params=to_parameters(seen))
+def go(where: str, to: View) -> None:
+    """Leave for a page in a given view.
+
+    The page left keeps its own query: given to `st.switch_page`, the new one would be written to the address
+    of the old page first, and Back would lead there. `arrive` writes it once the other page is the address.
+    """
+    st.session_state[_GOING] = (where, to_parameters(to))
+    st.switch_page(page(where), query_params=st.query_params.to_dict())
 
 
-def put(seen: View) -> None:
+def arrive(where: str) -> None:
+    """Write the query of the page that `go` left for; in a run of that page, after the page bar."""
+    going = st.session_state.pop(_GOING, None)
+    if going is not None and going[0] == where:
+        st.query_params.from_dict(going[1])
+
+
+def put(changed: View) -> None:
     """Make a view the URL of this page."""
-    st.query_params.from_dict(to_parameters(seen))
+    st.query_params.from_dict(to_parameters(changed))
+    share(changed)
+
+
+def share(shown: View) -> None:
+    """Keep what goes along to another page."""
+    st.session_state[SHARED_VIEW] = to_parameters(shown.shared())
 
 
 def change(**changes: Any) -> None:
     """Change some values of the URL's view: for the callbacks of widgets."""
-    seen, _ = parse(st.query_params.to_dict())
-    put(seen.but(**changes))
+    put(seen().but(**changes))
 
 
 def mark(state: str, text: str) -> str:
