@@ -156,9 +156,7 @@ class Sender:
     def _has_another_address(self, channel: Channel) -> bool:
         """Whether it is not the one that was tried last."""
         mark = _mark(channel)
-        known = self._marks.setdefault(channel.name, mark)
-        self._marks[channel.name] = mark
-        return mark != known
+        return self._marks.setdefault(channel.name, mark) != mark
 
     async def _deliver_to(self, channel: Channel) -> Delivery:
         work = await asyncio.to_thread(self._claim, channel, self._clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,8 +18,17 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 @lru_cache(maxsize=10_000)
 def percent(ratio: float) -> str:
-    """0.84 → "84 %", 0.796 → "79.6 %": three significant digits at most."""
-    return f"{ratio * 100:.3g} %"
+    """0.84 → "84 %", 0.796 → "79.6 %", 0.0042 → "0.42 %": one decimal, two digits under 1 %.
+
+    Cut, not rounded: 79.96 % is "79.9 %", so that nothing reads as at a threshold, or full, before it is.
+    """
+    value = abs(ratio) * 100
+    if value >= 1e9:
+        return f"{ratio * 100:.3g} %"
+    decimals = 1 if value >= 1 or value == 0 else min(1 - math.floor(math.log10(value)), 6)
+    cut = math.floor(round(value * 10**decimals, 6)) / 10**decimals  # 0.29 × 100 is 28.999999999999996
+    text = f"{cut:.{decimals}f}".rstrip("0").rstrip(".")
+    return f"{'-' if ratio < 0 else ''}{text} %"
 
 
 @lru_cache(maxsize=10_000)

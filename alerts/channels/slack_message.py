@@ -138,11 +138,9 @@ def _fields(incident: Incident, event: str) -> list[str]:
 def _evidence(incident: Incident) -> str:
     """The numbers and the shape of the last while."""
     evidence, parts = incident.evidence, []
-    used, free, total = (evidence.get(name) for name in ("used_bytes", "free_bytes", "total_bytes"))
-    if used is not None and total is not None:
-        parts.append(
-            f"{gib(used)} used of {gib(total)}" + (f", {gib(free)} free" if free is not None else "")
-        )
+    used, free = evidence.get("used_bytes"), evidence.get("free_bytes")
+    if used is not None and free is not None:  # of what is usable, as the percentage is
+        parts.append(f"{gib(used)} used of {gib(used + free)}, {gib(free)} free")
     if (share := evidence.get("reservation_ratio")) is not None:
         parts.append(f"{percent(share)} reserved")
     if (baseline := evidence.get("baseline_bytes")) is not None:

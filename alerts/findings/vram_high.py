@@ -123,6 +123,8 @@ class _Subject:
             self.free = self.total - reserved_by_driver - self.used
         if self.total is None and self.free is not None and self.used is not None:
             self.total = self.used + self.free + reserved_by_driver
+        self.usable = None if self.used is None or self.free is None else self.used + self.free
+        """What the ratio is of: without what the driver keeps to itself."""
         self.margin = max(parameters.margin_bytes, parameters.margin_ratio * (self.total or 0))
         instance = sample["mig_instance"]
         self.subject = f"gpu:{sample['gpu_uuid']}" + (f"/{instance}" if instance else "")
@@ -130,6 +132,7 @@ class _Subject:
         self.evidence = {
             "used_bytes": self.used,
             "free_bytes": self.free,
+            "usable_bytes": self.usable,
             "total_bytes": self.total,
             "used_ratio": self.ratio,
             "reservation_ratio": known.get("reservation_ratio"),
@@ -157,7 +160,7 @@ class _Subject:
 
     def occupancy(self, stated: Stated | None) -> Observation:
         p = self.parameters
-        of = "" if self.total is None else f" of {gib(self.total)}"
+        of = "" if self.usable is None else f" of {gib(self.usable)}"
         return self._observation(
             "occupancy", self.ratio, "ratio", "higher", (p.fire_above, p.clear_below), p.hold_seconds,
             ("VRAM high", f"{self._used()}{of}", f"over {percent(p.fire_above)}"), stated,
@@ -167,7 +170,7 @@ class _Subject:
         stated = Stated(Reason.PREALLOCATED, preallocated(reservation))
         observations = [self.occupancy(stated), self._growth(reservation)]
         if self.total is not None:
-            observations.append(self._headroom(self.total))
+            observations.append(self._headroom())
         if reservation["all_known"]:
             observations.append(self._over_reservation(reservation["reservation_ratio"]))
         return observations
@@ -175,13 +178,14 @@ class _Subject:
     def _used(self) -> str:
         return "VRAM" if self.ratio is None else f"VRAM {percent(self.ratio)}"
 
-    def _headroom(self, total: int) -> Observation:
+    def _headroom(self) -> Observation:
         p, margin = self.parameters, self.margin
         free = "VRAM free" if self.free is None else f"{gib(self.free)} VRAM free"
+        of = "" if self.usable is None else f" of {gib(self.usable)}"
         return self._observation(
             "headroom", self.free, "bytes", "lower", (margin, margin * (1 + p.hysteresis_ratio)),
             p.headroom_hold_seconds,
-            ("VRAM nearly out", f"{free} of {gib(total)}", f"under {gib(margin)}"),
+            ("VRAM nearly out", f"{free}{of}", f"under {gib(margin)}"),
         )  # fmt: skip
 
     def _growth(self, reservation: Row) -> Observation:

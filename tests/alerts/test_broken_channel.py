@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,6 +201,32 @@ def test_what_ended_is_given_up_24_hours_after_its_end_visibly() -> None:
         assert set(desk.states().values()) == {"failed"}
         assert {row["last_error"] for row in rows(desk.store, "outbox")} == {"given up after 24 h: HTTP 503"}
         assert await desk.deliver(after=1000) == Delivery()
+
+    at_the_desk(test, fleet())
+
+
+def test_each_incident_is_given_up_by_its_own_end() -> None:
+    async def test(desk: Desk) -> None:
+        config = _settings().model_copy(update={"channels": desk.channels})
+        ends = {"GPU-1": 20 * 3600.0, "GPU-2": 9 * DAY, "GPU-3": 3600.0}
+
+        def facts(t: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+            return [gpu(uuid, 0.9 if t < end else 0.5) for uuid, end in ends.items()], []
+
+        for moment in (0, 10, 20, 3600, 20 * 3600):
+            run(desk.store, moment, moment, facts, config)
+        desk.clock.now = at(3600 + DAY + 1)
+        desk.server.answer(503)
+        assert await desk.deliver() == Delivery(waiting=3)
+        subjects = {row["incident_id"]: row["subject"] for row in rows(desk.store, "incident")}
+        outbox = [
+            (subjects[row["incident_id"]], row["event"], row["state"]) for row in rows(desk.store, "outbox")
+        ]
+        assert sorted(outbox) == [
+            ("gpu:GPU-1", "fired", "waiting"), ("gpu:GPU-1", "resolved", "waiting"),
+            ("gpu:GPU-2", "fired", "waiting"),
+            ("gpu:GPU-3", "fired", "failed"), ("gpu:GPU-3", "resolved", "failed"),
+        ]  # fmt: skip
 
     at_the_desk(test, fleet())
 

@@ -66,6 +66,18 @@ def test_a_firing_incident_reads_alone() -> None:
     ]
 
 
+def test_the_percentage_and_the_size_beside_it_have_one_base() -> None:
+    """39.1 of 44.4 GiB usable is 88.06 %; of the board's 45.0 it would be 86.9 %."""
+    used, free, board = round(39.1 * GIB), round(5.3 * GIB), round(45.0 * GIB)
+    sample = gpu(total=board) | {
+        "memory_used_bytes": used, "memory_free_bytes": free, "memory_used_ratio": used / (used + free),
+    }  # fmt: skip
+    store = fleet()
+    run(store, 0, 150, lambda t: ([sample], []), settings())
+    (incident,) = rows(store, "incident")
+    assert "VRAM 88 % of 44.4 GiB since" in incident["summary"]
+
+
 def test_79_percent_never_fires() -> None:
     assert run(fleet(), 0, 600, lambda t: steady(0.799), settings()) == []
 

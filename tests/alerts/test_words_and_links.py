@@ -14,7 +14,7 @@ from tests.alerts.facts import GIB, MIB, at
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(0.84, "84 %"), (0.8, "80 %"), (0.7996, "80 %"), (0.7951, "79.5 %")]
+    ("ratio", "text"), [(0.84, "84 %"), (0.8, "80 %"), (0.7996, "79.9 %"), (0.7951, "79.5 %")]
 )
 def test_percent(ratio: float, text: str) -> None:
     assert words.percent(ratio) == text
