@@ -11,12 +11,29 @@ import re
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from alerts import words
+
 UNKNOWN = "–"
 """What stands for a value that is not known; the reason goes into the help beside it."""
 
 _THIN = "\u202f"
 _SPACE = "\u00a0"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:&])")
+_JOINER = "\u2060"
+"""Word joiner: invisible, no place to break a line."""
+_READ_AFTER_ESCAPES = re.compile(
+    r"""(?ix)
+    : (?! \d{1,2}: ) (?= [\w+/-]+ : )              # :fire:, :material/home:, not 13:20:05
+    | (?:https?|ftp|mailto|xmpp) : (?= \S )  # http://x.y
+    | www (?= \. )                                 # www.x.y
+    | (?<=[\w.+-]) @ (?= [\w-]+ \. )                            # a@x.y
+    | (?<! \S ) [<>~-] (?= (?: -> | [=>-] ) (?! \S ) )  # -> <- <-> -- >= <= ~=
+    """
+)
+"""What Streamlit's Markdown turns into icons, links and arrows after it has taken the backslashes away
+(remark-emoji, GFM's literal autolinks, its typographical symbols)."""
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+"""Signs that turn the direction of the text after them, and control characters."""
 
 
 def is_known(value: float | None) -> bool:
@@ -50,20 +67,11 @@ def with_unit(value: float | None, unit: str, digits: int = 3) -> str:
     return text if text == UNKNOWN else f"{text}{_SPACE}{unit}"
 
 
-def percent(ratio: float | None, digits: int = 2) -> str:
-    """A ratio 0–1 in percent: 0.614 → `61 %`, 0.042 → `4.2 %`, with three digits 0.875 → `87.5 %`.
-
-    A zero after the point is left out; below 1 it never reads 100 %.
-    """
+def percent(ratio: float | None) -> str:
+    """A ratio 0–1 in percent, as `alerts.words.percent`: 0.614 → `61.4 %`, 0.042 → `4.2 %`, 0.7996 → `79.9 %`."""
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
-    value = ratio * 100
-    if 99 < value < 100:
-        return f"{math.floor(value * 10) / 10:.1f}{_SPACE}%"
-    if value == 0 or abs(value) >= 10 ** (digits - 1):
-        return f"{value:.0f}{_SPACE}%"
-    text = significant(value, digits)
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{_SPACE}%"
+    return words.percent(ratio).replace(" ", _SPACE)
 
 
 def latency(seconds: float | None) -> str:
@@ -152,10 +160,15 @@ def age(moment: datetime | None, now: datetime) -> timedelta | None:
 
 
 def plain(text: str | None) -> str:
-    """Text from outside, safe inside Markdown: no character of it is read as markup or as an icon."""
+    """Text from outside, safe inside Markdown: no character of it is read as markup, icon, arrow or link.
+
+    A backslash does not keep all of them off: where such a pattern would match, an invisible word joiner
+    parts it. What turns the direction of text, and control characters, are shown as `�`.
+    """
     if not text:
         return UNKNOWN
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    flat = _BIDI.sub("\ufffd", " ".join(text.split()))
+    return _MARKDOWN.sub(r"\\\1", _READ_AFTER_ESCAPES.sub(rf"\g<0>{_JOINER}", flat))
 
 
 def shorten(text: str, width: int) -> str:

@@ -55,6 +55,18 @@ WORDS: dict[str, tuple[str, str]] = {
         ),
         "链接中的时间段无效（from 须早于 to，且不超过 400 天）。现显示实时视图。",
     ),
+    "fault_future": (
+        "The link's from={value} lies in the future. Showing the live view.",
+        "链接中的 from={value} 在未来。现显示实时视图。",
+    ),
+    "fault_ahead": (
+        "The link's to={value} lies in the future: what is shown ends now.",
+        "链接中的 to={value} 在未来：显示截至当前时间。",
+    ),
+    "fault_incident": (
+        "The link names incident {value}, which is not known here (any more).",
+        "链接中的告警 {value} 在此不存在（或已清除）。",
+    ),
     "fault_unknown": (
         "No target has {name}={value}, so it is left out.",
         "没有采集目标属于 {name}={value}，已忽略。",
@@ -64,6 +76,16 @@ WORDS: dict[str, tuple[str, str]] = {
     "n_firing": ("**{n} firing**", "**{n} 个告警中**"),
     "n_watching": ("**{n} watching**", "**{n} 个观察中**"),
     "nothing_fires": ("**Nothing is firing**", "**无告警**"),
+    "all_silent_since": (
+        "**unknown: {n} of {all} targets silent since {time}**",
+        "**未知：{all} 个目标中 {n} 个自 {time} 无响应**",
+    ),
+    "all_silent": ("**unknown: {n} of {all} targets silent**", "**未知：{all} 个目标中 {n} 个无响应**"),
+    "nothing_fired_then": (
+        "nothing was firing when they were last heard",
+        "最后一次采集时无告警",
+    ),
+    "not_known_if_firing": ("whether anything fires is not known", "是否有告警未知"),
     "n_of_all": ("{n} of {all}", "{n}/{all}"),
     "n_engines": ("{n} engines", "{n} 个引擎"),
     "n_engines_one": ("{n} engine", "{n} 个引擎"),
@@ -126,6 +148,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "Messages to **{channel}** are being retried: {error}. Last message sent: {last}.",
         "正在重试向 **{channel}** 发送：{error}。上次成功发送：{last}。",
     ),
+    "incident_then": (
+        "{place}: {title}, peak {peak}, threshold {threshold}",
+        "{place}：{title}，峰值 {peak}，阈值 {threshold}",
+    ),
     "resolved_in_window": ("Resolved in this time: {n}", "本时段内已恢复：{n}"),
     "and_n_more_incidents": ("and {n} more incidents", "另有 {n} 个告警"),
     "and_n_more": ("and {n} more", "另有 {n} 个"),
@@ -137,8 +163,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     # tables
     "engines_worst_first": (
-        "Engines :gray[worst first · click a row to open it]",
-        "引擎 :gray[最差在前 · 点击行查看]",
+        "Engines :gray[worst first · tick a row to open it]",
+        "引擎 :gray[最差在前 · 勾选行首查看]",
     ),
     "gpus_worst_first": ("GPUs :gray[worst node first]", "GPU :gray[最差节点在前]"),
     "engine": ("engine", "引擎"),
@@ -187,7 +213,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "total": ("total", "总量"),
     "vram_ratio": ("VRAM used", "显存使用率"),
     "memory": ("memory", "显存"),
-    "of_total": ("of {total}", "共 {total}"),
+    "of_total": ("total {total}", "总量 {total}"),
     "measure_vram": ("VRAM", "显存"),
     "measure_utilization": ("utilisation", "利用率"),
     "measure_temperature": ("temperature", "温度"),

@@ -51,7 +51,7 @@ def answer(at: parts.Here, fleet: facts.Fleet) -> list[str]:
         if not known.is_empty():
             worst = known.sort(column).row(-1, named=True)
             value = worst[column]
-            shown = form.percent(value, 3) if key == "fullest" else form.with_unit(value, "°C", 2)
+            shown = form.percent(value) if key == "fullest" else form.with_unit(value, "°C", 2)
             name = f"{tiles.node_of(worst)} {tiles.name_of(worst)}"
             said.append(at.say(key, name=form.plain(name), value=shown))
     return [*said, parts.data_age(at, fleet.fresh)]
@@ -137,7 +137,7 @@ def one_answer(at: parts.Here, row: dict[str, Any], mine: pl.DataFrame, state: s
         said.append(
             at.say(
                 "vram_of",
-                ratio=form.percent(row["memory_used_ratio"], 3),
+                ratio=form.percent(row["memory_used_ratio"]),
                 used=form.gibibytes(row["memory_used_bytes"]),
                 usable=form.gibibytes(usable if row["memory_free_bytes"] is not None else None),
             )
@@ -195,14 +195,15 @@ def _incident(at: parts.Here, mine: pl.DataFrame) -> None:
         lasted = form.duration((end - row["started_at"]).total_seconds())
         until = f" – {at.clock(row['resolved_at'])}" if row["resolved_at"] else ""
         peak = row["peak_value"]
-        worst = form.percent(peak, 3) if row["unit"] == "ratio" else form.gibibytes(peak)
+        worst = form.percent(peak) if row["unit"] == "ratio" else form.gibibytes(peak)
         details = [
             f"{at.clock(row['started_at'])}{until}",
             lasted,
             at.say("peak", value=worst),
             form.plain(row["reason_text"]),
         ]
-        st.markdown(f"{badge} **{form.plain(row['summary'])}**  \n:gray[{' · '.join(details)}]")
+        sentence = form.plain(parts.incident_words(at, row))
+        st.markdown(f"{badge} **{sentence}**  \n:gray[{' · '.join(details)}]")
 
 
 def _facts(

@@ -135,7 +135,10 @@ def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
 
 
 def pick(shown: pl.DataFrame, config: dict[str, Any], key: str, words_for_it: str) -> int | None:
-    """A table whose rows can be chosen: the number of the row just chosen."""
+    """A table whose rows can be chosen by their box: the number of the row just chosen.
+
+    Rows, not cells: the keyboard's cursor is a chosen cell, so Tab and the arrows would open something.
+    """
     event: Any = st.dataframe(
         shown,
         column_config=config,
@@ -144,11 +147,11 @@ def pick(shown: pl.DataFrame, config: dict[str, Any], key: str, words_for_it: st
         height=parts.table_height(shown.height),
         key=f"{key}_{parts.turn(key)}",
         on_select="rerun",
-        selection_mode="single-cell",
+        selection_mode="single-row",
         alt=words_for_it,
     )
-    cells = event.selection.cells
-    if not cells:
+    rows = event.selection.rows
+    if not rows:
         return None
     parts.next_turn(key)
-    return int(cells[0][0])
+    return int(rows[0])

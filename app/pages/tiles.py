@@ -45,6 +45,7 @@ def fleet(at: parts.Here, found: facts.Fleet, key: str, columns: int = 1) -> Non
             format_func=lambda name: at.say(f"measure_{name}"),
             on_change=lambda: parts.change(measure=st.session_state[f"{key}_measure"]),
             label_visibility="collapsed",
+            wrap=True,
         )
     if found.gpus.is_empty():
         parts.no_gpus(at)
@@ -167,7 +168,8 @@ def short_text(measure: str, value: float | None) -> str:
     """What stands in a tile: the number alone, its unit is in the line below."""
     if value is None or not form.is_known(value):
         return form.UNKNOWN
-    return f"{value * 100:.0f}" if measure in ("vram", "utilization") else f"{value:.0f}"
+    # Cut, not rounded, as `form.percent` is: 79.9 % does not read 80.
+    return f"{int(round(value * 100, 6))}" if measure in ("vram", "utilization") else f"{value:.0f}"
 
 
 def reading(gpu: dict[str, Any]) -> str:

@@ -115,6 +115,72 @@ def test_old_data_is_said_in_amber(filled: Store, opened: Open) -> None:
     assert ":orange" not in first_line(opened(filled, now=NOW + timedelta(seconds=30))).rpartition("·")[2]
 
 
+def without_incidents() -> Store:
+    store = Store.open()
+    data.fill(store, NOW, minutes=5, incidents=False)
+    return store
+
+
+def test_when_no_target_answers_that_nothing_fires_is_not_said_first(opened: Open) -> None:
+    store = without_incidents()
+    # The scrapes end at 13:00:00; three intervals of 10 s later all are silent, one of them for longer.
+    assert first_line(opened(store, now=NOW + timedelta(seconds=44))).startswith(
+        "### :orange[▲ **unknown: 11 of 11 targets silent since 13:00:00**]"
+        " · nothing was firing when they were last heard · 0 of "
+    )
+    long_after = first_line(opened(store, from_="2026-11-30T11:00:00Z", to="2026-11-30T12:00:00Z"))
+    assert long_after.startswith(
+        "### :orange[▲ **unknown: 11 of 11 targets silent**] · whether anything fires is not known · "
+    )
+
+
+def test_targets_that_are_silent_are_counted_beside_the_calm(opened: Open) -> None:
+    line = first_line(opened(without_incidents()))
+    assert "● **Nothing is firing**" in line
+    assert "1 of 11 targets not answering" in line
+
+
+def test_what_fires_leads_though_no_target_answers(filled: Store, opened: Open) -> None:
+    line = first_line(opened(filled, now=NOW + timedelta(minutes=2)))
+    assert line.startswith(
+        "### :red[■ **1 firing**] · :orange[▲ **unknown: 11 of 11 targets silent since 13:00"
+    )
+    assert "nothing was firing" not in line
+
+
+def test_a_link_into_the_future_is_shown_up_to_now_with_a_note(filled: Store, opened: Open) -> None:
+    test = opened(filled, from_="2026-11-30T12:30:00Z", to="2026-11-30T16:30:00Z")
+    assert "to=2026-11-30T16:30:00Z lies in the future" in warnings_of(test)
+    assert "as it was at 13:00:00" in first_line(test)
+    test = opened(filled, from_="2026-11-30T15:30:00Z", to="2026-11-30T16:30:00Z")
+    assert "from=2026-11-30T15:30:00Z lies in the future. Showing the live view." in warnings_of(test)
+    assert "data as of 13:00:00" in first_line(test)
+
+
+@pytest.mark.parametrize("path", view.PAGES)
+def test_an_incident_that_is_not_known_is_said_on_every_page(filled: Store, opened: Open, path: str) -> None:
+    assert "incident nope, which is not known here" in warnings_of(opened(filled, path, incident="nope"))
+    assert "not known here" not in warnings_of(opened(filled, path, incident="i-firing"))
+
+
+def test_an_incident_without_its_gpu_opens_that_gpu(filled: Store, opened: Open) -> None:
+    test = opened(filled, "gpus", incident="i-firing")
+    assert url(test) == {"gpu": data.FULL_GPU, "incident": "i-firing"}
+    assert "**node-3 GPU 5**" in first_line(test)
+
+
+@pytest.mark.parametrize("path", ["", "gpus"])
+def test_an_incident_is_not_told_as_resolved_where_it_is_shown_before_its_end(
+    filled: Store, opened: Open, path: str
+) -> None:
+    # i-resolved: from 12:10, fired at 12:12, resolved at 12:30 with the sentence "VRAM peaked at 88 %".
+    test = opened(
+        filled, path, incident="i-resolved", from_="2026-11-30T12:00:00Z", to="2026-11-30T12:11:00Z"
+    )
+    assert "watching] **node-2 GPU 1: VRAM high, peak 88 %, threshold 80 %**" in text_of(test)
+    assert "VRAM peaked at" not in text_of(test)
+
+
 @pytest.mark.parametrize("path", view.PAGES)
 def test_without_a_target_every_page_says_what_to_add(empty: Store, opened: Open, path: str) -> None:
     test = opened(empty, path)

@@ -157,7 +157,7 @@ def test_the_text_says_what_is_known_in_units_people_read() -> None:
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line.startswith("  ")]
     assert ["gpu_model", "NVIDIA H100"] in lines
     assert ["memory_used_bytes", "5.00 GiB"] in lines
-    assert ["memory_used_ratio", "34 %"] in lines
+    assert ["memory_used_ratio", "34.3 %"] in lines
     assert ["throttle_reasons", "0x44"] in lines
     assert "power_watts" not in dict(lines)
     assert "Note: memory_total_bytes is not known" in text
