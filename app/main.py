@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import polars as pl
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app import format as form
 from app import runtime, theme, view, words
-from app.pages import book, facts, parts
+from app.pages import book, facts, parts, states
 
 # The icon, three bars, and the name beside it, drawn here: an icon by name would be loaded from elsewhere.
 _BARS = (
@@ -37,9 +38,10 @@ def main() -> None:
     chosen = st.navigation(list(book.pages(lang).values()), position="top")
     parts.arrive(chosen.url_path)
     _remember_page()
+    incident_known = _incident_of_link(chosen.url_path)
     at = parts.here()
     _controls(at)
-    _faults(at)
+    _faults(at, incident_known)
     chosen.run()
 
 
@@ -175,7 +177,20 @@ def _filter_chosen(name: str, key: str) -> None:
     parts.change(**{name: st.session_state[key]})
 
 
-def _faults(at: parts.Here) -> None:
+def _incident_of_link(path: str) -> bool:
+    """Whether the incident that the URL names is stored; on GPUs without a GPU, its GPU is opened."""
+    at = parts.here()
+    if not at.view.incident or at.view.gpu:
+        return True
+    found = facts.incidents(at.store, at.view, at.window).filter(pl.col("incident_id") == at.view.incident)
+    if found.is_empty():
+        return False
+    if path == "gpus" and (subject := states.subject_of(found["subject"][0])):
+        parts.change(gpu=subject.gpu, mig=subject.mig)
+    return True
+
+
+def _faults(at: parts.Here, incident_known: bool) -> None:
     """What the link says that was not understood: said once, above the page."""
     seen, faults = parts.read_url()
     choices = {"range": view.RANGES, "measure": view.MEASURES, "lang": view.LANGUAGES}
@@ -193,6 +208,8 @@ def _faults(at: parts.Here) -> None:
         for name in ("project", "environment")
         if getattr(seen, name) != getattr(at.view, name)
     ]
+    if not incident_known:
+        said.append(at.say("fault_incident", value=form.plain(form.shorten(seen.incident, 60))))
     if said:
         st.warning("  \n".join(said), icon=":material/link_off:")
 

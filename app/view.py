@@ -102,8 +102,11 @@ _TEXTS = ("project", "environment", "gpu", "mig", "engine", "replica", "model", 
 _CHOICES: dict[str, tuple[str, ...]] = {"range": tuple(RANGES), "measure": MEASURES, "lang": LANGUAGES}
 
 
-def parse(parameters: Mapping[str, str]) -> tuple[View, list[Fault]]:
-    """Read a query string's parameters. Names that are not ours are passed over."""
+def parse(parameters: Mapping[str, str], now: datetime | None = None) -> tuple[View, list[Fault]]:
+    """Read a query string's parameters. Names that are not ours are passed over.
+
+    With `now` a stretch of time ends there at the latest: what is ahead is no history.
+    """
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     for name, choices in _CHOICES.items():
@@ -118,7 +121,8 @@ def parse(parameters: Mapping[str, str]) -> tuple[View, list[Fault]]:
                 faults.append(Fault(name, value, "fault_text"))
             else:
                 values[name] = value
-    values.update(_parse_span(parameters.get("from", ""), parameters.get("to", ""), faults))
+    span = _parse_span(parameters.get("from", ""), parameters.get("to", ""), faults)
+    values.update(span if now is None else _until_now(span, now, faults))
     return View(**values), faults
 
 
@@ -138,6 +142,17 @@ def _parse_span(start_text: str, end_text: str, faults: list[Fault]) -> dict[str
         faults.append(Fault("from", start_text, "fault_span"))
         return {}
     return {"start": moments["from"], "end": moments["to"]}
+
+
+def _until_now(span: dict[str, datetime], now: datetime, faults: list[Fault]) -> dict[str, datetime]:
+    now = now.replace(microsecond=0)
+    if not span or span["end"] <= now:
+        return span
+    if span["start"] >= now:
+        faults.append(Fault("from", format_time(span["start"]), "fault_future"))
+        return {}
+    faults.append(Fault("to", format_time(span["end"]), "fault_ahead"))
+    return {**span, "end": now}
 
 
 def parse_time(text: str) -> datetime | None:

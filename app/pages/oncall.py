@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -47,19 +47,33 @@ def answer(at: parts.Here, fleet: facts.Fleet) -> list[str]:
     counts = {
         state: fleet.incidents.filter(pl.col("state") == state).height for state in ("firing", "pending")
     }
+    watched = fleet.targets.filter(pl.col("state") != "gone")
+    silent = watched.filter(pl.col("state") != "ok")
     said = []
     if counts["firing"]:
         said.append(parts.mark("firing", at.say("n_firing", n=counts["firing"])))
+    if silent.height == watched.height:
+        said += _nothing_known(at, silent, fires=any(counts.values()))
     if counts["pending"]:
         said.append(parts.mark("watching", at.say("n_watching", n=counts["pending"])))
     if not said:
         said.append(parts.mark("well", at.say("nothing_fires")))
     said.append(well(at, fleet))
-    failing = fleet.targets.filter(pl.col("state").is_in(["failing", "stale"])).height
-    if failing:
-        all_targets = fleet.targets.filter(pl.col("state") != "gone").height
-        said.append(parts.mark("watching", at.say("n_targets_failing", n=failing, all=all_targets)))
+    failing = silent.filter(pl.col("state") != "waiting").height
+    if failing and silent.height < watched.height:
+        said.append(parts.mark("watching", at.say("n_targets_failing", n=failing, all=watched.height)))
     return [*said, parts.data_age(at, fleet.fresh)]
+
+
+def _nothing_known(at: parts.Here, silent: pl.DataFrame, *, fires: bool) -> list[str]:
+    """No target answers: that nothing fires says nothing then."""
+    heard: datetime | None = silent.select(pl.col("last_ok_at").max()).item()
+    counts = {"n": silent.height, "all": silent.height}
+    key = "all_silent_since" if heard else "all_silent"
+    said = [parts.mark("watching", at.say(key, time=at.clock(heard, seconds=True), **counts))]
+    if not fires:
+        said.append(at.say("nothing_fired_then" if heard else "not_known_if_firing"))
+    return said
 
 
 def well(at: parts.Here, fleet: facts.Fleet) -> str:
@@ -121,17 +135,16 @@ def _incident(at: parts.Here, row: dict[str, Any], trends: pl.DataFrame) -> None
     lasted = (at.now - row["started_at"]).total_seconds()
     labels = states.read_json(row["labels"])
     with st.container(border=True):
-        said, trend, links = st.columns([8, 3, 1], vertical_alignment="center", gap="small")
+        said, trend = st.columns([8, 4], vertical_alignment="center", gap="small")
         with said:
             word = at.say(f"severity_{row['severity']}") if state == "firing" else at.say("state_watching")
             colour = theme.STREAMLIT_COLOURS[state]
             badge = f":{colour}-badge[{theme.MARKS[state]} {word}]"
             since = at.say("since", time=at.clock(row["started_at"]), lasted=form.duration(lasted))
             places = " · ".join([f":gray[{since}]", *_places(at, row, labels)])
-            st.markdown(f"{badge} **{form.plain(row['summary'])}**  \n{places}")
-        with trend:
+            st.markdown(f"{badge} **{form.plain(parts.incident_words(at, row))}**  \n{places}")
+        with trend, st.container(horizontal=True, vertical_alignment="center", gap="small"):
             _trend(at, row, state, trends)
-        with links:
             _incident_links(at, row)
 
 

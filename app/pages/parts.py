@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -23,6 +24,8 @@ REFRESH_SECONDS = 10
 SHARED_VIEW = "shared_view"
 """Where a session keeps the parameters that go along to another page."""
 _GOING = "going"
+_ADDRESS_SECONDS = 0.15
+"""What the browser is given to make a new page its address before that page's query is written to it."""
 TABLE_ROWS = 30
 """Rows of a table before it scrolls."""
 
@@ -61,7 +64,7 @@ class Here:
 
 def read_url() -> tuple[View, list[Fault]]:
     """The view of the URL, and what of it was not understood."""
-    return parse(st.query_params.to_dict())
+    return parse(st.query_params.to_dict(), runtime.current().clock())
 
 
 def seen() -> View:
@@ -122,6 +125,7 @@ def arrive(where: str) -> None:
     """Write the query of the page that `go` left for; in a run of that page, after the page bar."""
     going = st.session_state.pop(_GOING, None)
     if going is not None and going[0] == where:
+        time.sleep(_ADDRESS_SECONDS)
         st.query_params.from_dict(going[1])
 
 
@@ -159,6 +163,20 @@ def data_age(at: Here, fresh: states.Freshness) -> str:
         return mark("watching", at.say("no_data_yet_short"))
     text = at.say("data_as_of", time=at.clock(fresh.at, seconds=True), age=at.ago(fresh.at))
     return mark("watching", text) if fresh.stale else text
+
+
+def incident_words(at: Here, row: Mapping[str, Any]) -> str:
+    """An incident in a sentence, as text.
+
+    The stored sentence tells its newest state; where the page shows an earlier one, it is told without.
+    """
+    newest = "resolved" if row["resolved_at"] else "firing" if row["fired_at"] else "pending"
+    if row["state"] == newest:
+        return str(row["summary"])
+    shown = form.percent if row["unit"] == "ratio" else form.gibibytes
+    peak, threshold = shown(row["peak_value"]), shown(row["threshold"])
+    place = states.incident_place(row)
+    return at.say("incident_then", place=place, title=row["title"], peak=peak, threshold=threshold)
 
 
 def draw(drawing: Drawing, key: str, words_for_it: str, **options: Any) -> Any:

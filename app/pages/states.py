@@ -140,6 +140,17 @@ def place_of(project: str | None, environment: str | None) -> str:
     return f"{project or '–'}/{environment}"
 
 
+def incident_place(incident: Mapping[str, Any]) -> str:
+    """What an incident is about: `node-2 GPU 1 MIG 1`, an engine's target, or its subject as it is."""
+    labels, subject = read_json(incident["labels"]), subject_of(incident["subject"])
+    if subject is None:
+        return str(labels.get("target") or incident["subject"])
+    index = labels.get("gpu_index")
+    gpu = subject.gpu if index is None else f"GPU {index}"
+    words = [labels.get("host") or labels.get("target"), gpu, subject.mig and f"MIG {subject.mig}"]
+    return " ".join(str(word) for word in words if word)
+
+
 def engines_of(incident: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
     """The targets of the engines an incident is about: itself, or those configured to use its GPU."""
     labels = read_json(incident["labels"])

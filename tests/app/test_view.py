@@ -173,3 +173,21 @@ def test_what_goes_along_to_another_page() -> None:
         lang="zh",
     )
     assert seen.shared() == View(range="6h", project="p", environment="e", measure="power", lang="zh")
+
+
+def test_a_stretch_that_ends_ahead_of_now_ends_now() -> None:
+    parameters = {"from": "2026-11-30T12:00:00Z", "to": "2026-11-30T15:00:00Z", "gpu": "GPU-1"}
+    seen, faults = view.parse(parameters, NOW)
+    assert faults == [view.Fault("to", "2026-11-30T15:00:00Z", "fault_ahead")]
+    assert seen == View(start=datetime(2026, 11, 30, 12), end=datetime(2026, 11, 30, 13, 20, 7), gpu="GPU-1")
+
+
+def test_a_stretch_that_begins_ahead_of_now_is_left_out() -> None:
+    seen, faults = view.parse({"from": "2026-11-30T14:00:00Z", "to": "2026-11-30T15:00:00Z"}, NOW)
+    assert faults == [view.Fault("from", "2026-11-30T14:00:00Z", "fault_future")]
+    assert seen == View()
+
+
+def test_a_view_that_is_held_now_is_no_view_of_the_future() -> None:
+    held = view.held(View(), NOW)
+    assert view.parse(view.to_parameters(held), NOW) == (held, [])
