@@ -68,7 +68,7 @@ def with_unit(value: float | None, unit: str, digits: int = 3) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio 0–1 in percent, as `alerts.words.percent`: 0.614 → `61.4 %`, 0.042 → `4.2 %`, 0.7996 → `79.9 %`."""
+    """A ratio 0–1 in percent, as `alerts.words.percent`: 0.614 → `61.4 %`, 0.7996 → `79.9 %`."""
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
     return words.percent(ratio).replace(" ", _SPACE)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
-from collectors.engines.series import LARGEST, ROWS_CAP, EnginePlace, Group, Row, find_rows
+from collectors.engines.series import LARGEST, ROWS_CAP, EnginePlace, Group, Row, find_rows, keep_apart
 from collectors.plausible import COUNT, ENGINE, OddValues, cannot_be
 from collectors.reading import EngineSample, Histogram
 from collectors.source import Rows
@@ -90,6 +90,8 @@ class EngineLayout:
             if group is None:
                 group = groups[key] = Group(self._make)
             group.add(number, self._cell_of[number], place)
+        if nobodys := keep_apart(groups):
+            self._notes.append(f"{nobodys} series without a replica or model beside those with one, left out")
         buckets = without = 0
         for position, row in enumerate(rows):
             # What names no model is of all models of its replica; what names no replica either, of all rows.

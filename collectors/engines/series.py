@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 Part = Literal["value", "bucket", "sum", "count", "family"]
@@ -122,3 +122,23 @@ def find_rows(places: tuple[EnginePlace, ...]) -> tuple[list[Row], int]:
     found = list(dict.fromkeys(Row(place.replica or "0", place.model) for place in named))
     kept = sorted(found[:ROWS_CAP], key=lambda row: (len(row.replica), row.replica, row.model or ""))
     return kept, len(found) - len(kept)
+
+
+def keep_apart(groups: Mapping[Row | str | None, Group]) -> int:
+    """Take from shared groups what their rows' own series say too: a series without a name beside named ones
+    is nobody's, and adding it to each of them would make up load. How many series are left out."""
+    left_out = 0
+    for shared, group in groups.items():
+        if isinstance(shared, Row):
+            continue
+        named = {
+            column
+            for key, other in groups.items()
+            if key is not shared and (shared is None or (isinstance(key, Row) and key.replica == shared))
+            for column in (*other.values, *other.ladders)
+        }
+        for kept in (group.values, group.ladders):
+            for column in named & kept.keys():
+                left_out += sum(len(series) for series in kept[column].values())
+                del kept[column]
+    return left_out

@@ -46,12 +46,33 @@ def test_what_names_no_model_is_of_every_model_of_its_replica() -> None:
         'vllm:num_preemptions_total{engine="1"} 7',
         'vllm:generation_tokens_total{pool="x"} 5',
         'vllm:generation_tokens_total{pool="y"} 6',
-        'vllm:generation_tokens_total{engine="0",model_name="b"} 100',
+        'vllm:prompt_tokens_total{pool="x"} 9',
+        'vllm:prompt_tokens_total{engine="0",model_name="b"} 100',
     )
     assert [
-        (one.replica, one.model, one.preemptions_total, one.generation_tokens_total)
+        (one.replica, one.model, one.preemptions_total, one.generation_tokens_total, one.prompt_tokens_total)
         for one in reading.engines
-    ] == [("0", "a", None, 11), ("0", "b", None, 111), ("1", "a", 7, 11), ("1", "b", 7, 11)]
+    ] == [
+        ("0", "a", None, 11, None), ("0", "b", None, 11, 100), ("1", "a", 7, 11, None), ("1", "b", 7, 11, None),
+    ]  # fmt: skip
+
+
+def test_a_series_without_a_name_beside_named_ones_is_added_to_none_and_said() -> None:
+    reading = read(
+        "vllm",
+        'vllm:num_requests_running{engine="0"} 3', 'vllm:num_requests_running{engine="1"} 4',
+        'vllm:num_requests_running{engine="",model_name=""} 5',
+        'vllm:num_requests_waiting{engine="0",model_name="m"} 1',
+        'vllm:num_requests_waiting{engine="0"} 8',
+    )  # fmt: skip
+    assert [(one.replica, one.requests_running, one.requests_waiting) for one in reading.engines] == [
+        ("0", 3, 1),
+    ]  # fmt: skip
+    assert "2 series without a replica or model beside those with one, left out" in reading.notes
+    plain = read(
+        "vllm", *(f'vllm:num_requests_running{{engine="{e}"}} {n}' for e, n in (("0", 3), ("1", 4), ("", 5)))
+    )
+    assert [(one.replica, one.requests_running) for one in plain.engines] == [("0", 3), ("1", 4)]
 
 
 def test_of_many_gpus_the_first_are_read_and_the_rest_is_said() -> None:
