@@ -54,7 +54,7 @@ def fleet(at: parts.Here, found: facts.Fleet, key: str, columns: int = 1) -> Non
     measure = MEASURES[at.view.measure]
     high = measure.high
     if at.view.measure == "power":  # the largest limit of the fleet, where it is told
-        high = max(high, *found.gpus["power_limit_watts"].drop_nulls())
+        high = max([high, *found.gpus["power_limit_watts"].drop_nulls()])
     nodes = rows["node"].unique(maintain_order=True).to_list()
     half = -(-len(nodes) // columns)
     for number, column in enumerate(st.columns(columns, gap="large")):

@@ -445,6 +445,18 @@ def test_a_label_from_outside_is_shown_and_not_obeyed(opened: Open) -> None:
     assert safe.replace("JOIN", "\u2060") in found[0]
 
 
+@pytest.mark.parametrize("path", ["", "gpus"])
+def test_gpus_are_coloured_by_power_where_none_tells_its_limit(opened: Open, path: str) -> None:
+    store = Store.open()
+    rows = [{**row, "power_limit_watts": None} for row in data.gpu_rows(NOW)]
+    with store.write() as writer:
+        writer.append("target", data.frame(data.target_rows(NOW)))
+        writer.append("scrape", data.frame(data.scrape_rows(NOW)))
+        writer.append("gpu_sample", data.frame(rows))
+    captions = " ".join(element.value for element in opened(store, path, measure="power").caption)
+    assert "Power" in captions
+
+
 def test_a_large_fleet_is_cut_to_its_worst_and_says_how_much_is_left(opened: Open) -> None:
     store = Store.open()
     data.fill(store, NOW, minutes=0, nodes=60)

@@ -122,6 +122,62 @@ def test_every_page_opens_without_an_error(fired: Fired, path: str, scheme: Any,
     assert problems == []
 
 
+def query_of(page: Any) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_back_from_a_row_leads_to_a_page_with_its_own_query(fired: Fired) -> None:
+    with browser() as chromium:
+        page = chromium.new_page(viewport=WIDE)
+        settled(page, fired.server.url + "/?range=15m", "worst first")
+        table = page.locator("[data-testid=stDataFrame]").first
+        table.wait_for()
+        page.wait_for_timeout(1000)  # the table is a canvas: it does not say when it is drawn
+        table.click(position={"x": 17, "y": 52})
+        page.wait_for_url("**/engines?**engine=llm**")
+        assert query_of(page)["range"] == ["15m"]
+        while urlsplit(page.url).path != "/":
+            page.go_back()
+            page.wait_for_function("document.querySelector('[data-testid=stDataFrame]')")
+            assert query_of(page) == {"range": ["15m"]}
+
+
+def test_the_usual_measure_and_range_can_be_chosen_again_and_are_kept_on_the_next_page(fired: Fired) -> None:
+    with browser() as chromium:
+        page = chromium.new_page(viewport=WIDE)
+        settled(page, fired.server.url + "/?range=6h&measure=power", "worst first")
+        page.get_by_text("VRAM", exact=True).first.click()
+        page.wait_for_url("**/?range=6h")
+        page.get_by_text("1 h", exact=True).first.click()
+        page.wait_for_function("location.search === ''")
+        page.get_by_text("GPUs", exact=True).first.click()
+        page.wait_for_url("**/gpus")
+        page.get_by_text("on 1 node").first.wait_for()
+        assert query_of(page) == {}
+
+
+@pytest.mark.parametrize("width", [1024, 720])
+def test_nothing_that_can_be_clicked_is_cut_off_on_a_narrow_screen(fired: Fired, width: int) -> None:
+    with browser() as chromium:
+        page = chromium.new_page(viewport={"width": width, "height": 1000})
+        settled(page, fired.server.url + "/", "worst first")
+        for label in ("open", "power"):
+            found = page.get_by_text(label, exact=True).first
+            found.wait_for()
+            cut = found.evaluate(
+                """(one) => {
+                    const right = one.getBoundingClientRect().right;
+                    let at = one, cut = one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0;
+                    while ((at = at.parentElement)) {
+                        if (getComputedStyle(at).overflowX === "visible") continue;
+                        cut ||= right > at.getBoundingClientRect().right + 1;
+                    }
+                    return cut;
+                }"""
+            )
+            assert not cut, label
+
+
 def test_a_link_with_nonsense_opens_the_page_with_a_note(fired: Fired) -> None:
     with browser() as chromium:
         page = chromium.new_page(viewport=WIDE)
