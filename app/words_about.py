@@ -175,11 +175,16 @@ ABOUT: dict[str, tuple[str, str]] = {
     ),
     "no_targets_cure": ("Add this to the configuration file and restart:", "在配置文件中加入并重启："),
     "no_engines": ("No engine has reported in the last 5 minutes", "近 5 分钟没有引擎上报"),
+    "no_engines_before": (
+        "No engine reported in the 5 minutes before {time}",
+        "{time} 前 5 分钟没有引擎上报",
+    ),
     "no_engines_cure": (
         "Sources says what each target answers. An engine is added like this:",
         "各目标状态见“采集目标”。添加引擎：",
     ),
     "no_gpus": ("No GPU has reported in the last 5 minutes", "近 5 分钟没有 GPU 上报"),
+    "no_gpus_before": ("No GPU reported in the 5 minutes before {time}", "{time} 前 5 分钟没有 GPU 上报"),
     "no_gpus_cure": (
         "Sources says what each target answers. A node's GPUs are added like this:",
         "各目标状态见“采集目标”。添加节点 GPU：",

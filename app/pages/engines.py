@@ -65,17 +65,18 @@ def choose(at: parts.Here, keys: list[Key]) -> Key | None:
 def answer(at: parts.Here, fleet: facts.Fleet, rows: pl.DataFrame) -> list[str]:
     """The first line of all engines: how many are well, which is slowest, how long the queues are."""
     if rows.is_empty():
-        return [at.say("no_engines"), parts.data_age(at, fleet.fresh)]
+        return [parts.none_of_late(at, "no_engines"), parts.data_age(at, fleet.fresh)]
     good = rows.filter(pl.col("state") == "well").height
     shown = form.count(good)
     if good < rows.height:
         shown = at.say("n_of_all", n=shown, all=form.count(rows.height))
     said = [at.say("are_well", what=at.say("n_engines", n=shown))]
-    slow = rows.filter(pl.col("p95").is_not_null())
+    fresh = states.fresh(rows, at.now)
+    slow = fresh.filter(pl.col("p95").is_not_null())
     if not slow.is_empty():
         worst = slow.sort("p95").row(-1, named=True)
-        said.append(at.say("slowest", name=form.plain(worst["target"]), value=worst["p95_text"]))
-    waiting = rows["requests_waiting"].drop_nulls()
+        said.append(at.say("slowest", name=form.plain(tables.name_of(worst)), value=worst["p95_text"]))
+    waiting = fresh["requests_waiting"].drop_nulls()
     if not waiting.is_empty():
         said.append(at.say("requests_wait", n=form.count(float(waiting.sum()))))
     return [*said, parts.data_age(at, fleet.fresh)]
@@ -101,7 +102,8 @@ def _one(at: parts.Here, fleet: facts.Fleet, keys: list[Key], key: Key) -> None:
         (pl.col("target") == target) & (pl.col("replica") == replica) & pl.col("model").eq_missing(model)
     )
     row = mine.row(0, named=True)
-    parts.first_line(one_answer(at, mine, row))
+    several = fleet.engines.filter(pl.col("target") == target)["replica"].n_unique() > 1
+    parts.first_line(one_answer(at, mine, row, several=several))
     _choose_engine(at, keys, key)
     source = fleet.targets.filter(pl.col("target") == target).row(0, named=True)
     parts.facts_row(_facts(at, row, source))
@@ -111,9 +113,11 @@ def _one(at: parts.Here, fleet: facts.Fleet, keys: list[Key], key: Key) -> None:
     engine_charts.draw_all(at, row, fleet.incidents.filter(pl.Series(touching, dtype=pl.Boolean)))
 
 
-def one_answer(at: parts.Here, mine: pl.DataFrame, row: dict[str, Any]) -> list[str]:
-    """The first line of one engine: which, TTFT now, its queue, its verdict if there is one, data age."""
-    said = [f"**{form.plain(row['target'])}**"]
+def one_answer(at: parts.Here, mine: pl.DataFrame, row: dict[str, Any], *, several: bool) -> list[str]:
+    """The first line of one engine: which (its replica too where there are
+    several), TTFT now, its queue, its verdict if there is one, data age."""
+    name = f"{row['target']} / {row['replica']}" if several else row["target"]
+    said = [f"**{form.plain(name)}**"]
     key = (row["target"], row["replica"], row["model"])
     reading = tables.recent_p95(at, mine).get(key)
     if reading is not None:

@@ -40,14 +40,16 @@ def answer(at: parts.Here, fleet: facts.Fleet) -> list[str]:
     """The first line of the fleet: how many, how many in trouble, the fullest and the hottest."""
     gpus = fleet.gpus
     if gpus.is_empty():
-        return [at.say("no_gpus"), parts.data_age(at, fleet.fresh)]
+        return [parts.none_of_late(at, "no_gpus"), parts.data_age(at, fleet.fresh)]
     nodes = len({tiles.node_of(row) for row in gpus.iter_rows(named=True)})
-    said = [at.say("gpus_on_nodes", gpus=form.count(gpus.height), nodes=form.count(nodes))]
+    words = (at.say("n_gpus", n=form.count(gpus.height)), at.say("n_nodes", n=form.count(nodes)))
+    said = [at.say("gpus_on_nodes", gpus=words[0], nodes=words[1])]
     for state, key in (("firing", "n_firing"), ("watching", "n_watching"), ("unknown", "n_stale")):
         if n := gpus.filter(pl.col("state") == state).height:
             said.append(parts.mark("firing" if state == "firing" else "watching", at.say(key, n=n)))
+    fresh = states.fresh(gpus, at.now)
     for column, key in (("memory_used_ratio", "fullest"), ("temperature_celsius", "hottest")):
-        known = gpus.filter(pl.col(column).is_not_null())
+        known = fresh.filter(pl.col(column).is_not_null())
         if not known.is_empty():
             worst = known.sort(column).row(-1, named=True)
             value = worst[column]
@@ -83,7 +85,7 @@ def _table(at: parts.Here, fleet: facts.Fleet) -> View | None:
     right: dict[str, Any] = {"alignment": "right"}
     config = {
         "state": text("", width=28, help=at.say("about_marks"), pinned=True),
-        "gpu": text("GPU", pinned=True),
+        "gpu": text("GPU", pinned=True, width=170),
         "kind": text(at.say("kind_of_gpu")),
         "vram": text("VRAM", help=at.say("about_vram"), width=70, **right),
         "used": text(at.say("used"), **right),

@@ -118,7 +118,7 @@ def _incidents(at: parts.Here, fleet: facts.Fleet) -> None:
 
 def _trends(at: parts.Here, found: pl.DataFrame) -> pl.DataFrame:
     """The memory of the GPUs of these incidents over the last hour before now."""
-    subjects = [states.subject_of(text) for text in found["subject"]]
+    subjects = [states.subject_of(*of) for of in found.select("subject", "labels").iter_rows()]
     start = min(at.window.start, at.window.end - timedelta(hours=1))
     return facts.ask(
         at.store,
@@ -161,7 +161,7 @@ def _places(at: parts.Here, row: dict[str, Any], labels: dict[str, Any]) -> list
 
 
 def _trend(at: parts.Here, row: dict[str, Any], state: str, trends: pl.DataFrame) -> None:
-    subject = states.subject_of(row["subject"])
+    subject = states.subject_of(row["subject"], row["labels"])
     if subject is None:
         return
     column = "memory_used_ratio" if row["unit"] == "ratio" else "memory_free_bytes"
@@ -175,7 +175,7 @@ def _trend(at: parts.Here, row: dict[str, Any], state: str, trends: pl.DataFrame
 
 
 def _incident_links(at: parts.Here, row: dict[str, Any]) -> None:
-    subject = states.subject_of(row["subject"])
+    subject = states.subject_of(row["subject"], row["labels"])
     if subject is None:
         return
     seen = at.view.shared().but(gpu=subject.gpu, mig=subject.mig, incident=row["incident_id"])

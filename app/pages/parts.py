@@ -266,14 +266,19 @@ def no_targets(at: Here) -> None:
         st.markdown(f":gray[– {form.plain(note)}]")
 
 
+def none_of_late(at: Here, key: str) -> str:
+    """`no_engines` or `no_gpus`: of the last minutes, or of those before the end of a past window."""
+    return at.say(key) if at.window.live else at.say(f"{key}_before", time=at.clock(at.window.end))
+
+
 def no_engines(at: Here) -> None:
     """No engine has answered of late."""
-    nothing(at.say("no_engines"), at.say("no_engines_cure"), _ENGINE_EXAMPLE)
+    nothing(none_of_late(at, "no_engines"), at.say("no_engines_cure"), _ENGINE_EXAMPLE)
 
 
 def no_gpus(at: Here) -> None:
     """No GPU has been seen of late."""
-    nothing(at.say("no_gpus"), at.say("no_gpus_cure"), _GPU_EXAMPLE)
+    nothing(none_of_late(at, "no_gpus"), at.say("no_gpus_cure"), _GPU_EXAMPLE)
 
 
 _ENGINE_EXAMPLE = "targets:\n  - {name: llama-70b, kind: vllm, url: http://localhost:8000/metrics}"

@@ -30,11 +30,17 @@ class Subject(NamedTuple):
 FROZEN_SECONDS = 120.0
 
 
-def subject_of(text: str) -> Subject | None:
-    """`gpu:<uuid>` or `gpu:<uuid>/<mig instance>`; None for another kind of subject."""
+def subject_of(text: str, labels: str | None = None) -> Subject | None:
+    """`gpu:<uuid>` or `gpu:<uuid>/<mig instance>`; None for another kind of subject.
+
+    A UUID can hold a slash itself (`MIG-GPU-…/1/0`): what the incident's labels (JSON) say goes first.
+    """
     kind, _, rest = text.partition(":")
     if kind != "gpu" or not rest:
         return None
+    told = read_json(labels)
+    if gpu := told.get("gpu_uuid"):
+        return Subject(str(gpu), str(told.get("mig_instance") or ""))
     gpu, _, mig = rest.partition("/")
     return Subject(gpu, mig)
 
@@ -56,6 +62,12 @@ def stale_after(interval_seconds: float | None) -> timedelta:
 def is_stale(moment: datetime | None, interval_seconds: float | None, now: datetime) -> bool:
     """True when a sample's time is not known or too long ago."""
     return moment is None or now - moment > stale_after(interval_seconds)
+
+
+def fresh(frame: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The rows that may be ranked: of a GPU or engine that is silent or stands still nothing is known now."""
+    old = [is_stale(row["ts"], row["interval_seconds"], now) for row in frame.iter_rows(named=True)]
+    return frame.filter((pl.col("state") != "unknown") & ~pl.Series(old, dtype=pl.Boolean))
 
 
 def as_of(incidents: pl.DataFrame, moment: datetime) -> pl.DataFrame:
@@ -86,7 +98,7 @@ def gpu_states(gpus: pl.DataFrame, incidents: pl.DataFrame, now: datetime) -> pl
     """`page_gpus` with `state` and `verdict` (the incident's title), the worst first within its node."""
     troubles: dict[Subject, tuple[str, str]] = {}
     for row in open_incidents(incidents).iter_rows(named=True):
-        subject = subject_of(row["subject"])
+        subject = subject_of(row["subject"], row["labels"])
         if subject is not None and subject not in troubles:  # the frame has the worst first
             troubles[subject] = (incident_state(row["state"]), row["title"])
     states, verdicts = [], []
@@ -142,7 +154,7 @@ def place_of(project: str | None, environment: str | None) -> str:
 
 def incident_place(incident: Mapping[str, Any]) -> str:
     """What an incident is about: `node-2 GPU 1 MIG 1`, an engine's target, or its subject as it is."""
-    labels, subject = read_json(incident["labels"]), subject_of(incident["subject"])
+    labels, subject = read_json(incident["labels"]), subject_of(incident["subject"], incident["labels"])
     if subject is None:
         return str(labels.get("target") or incident["subject"])
     index = labels.get("gpu_index")
@@ -154,7 +166,7 @@ def incident_place(incident: Mapping[str, Any]) -> str:
 def engines_of(incident: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
     """The targets of the engines an incident is about: itself, or those configured to use its GPU."""
     labels = read_json(incident["labels"])
-    subject = subject_of(incident["subject"])
+    subject = subject_of(incident["subject"], incident["labels"])
     if subject is not None:
         place = {"host": labels.get("host"), "gpu_index": labels.get("gpu_index")}
         found = gpu_engines({"gpu_uuid": subject.gpu, **place}, targets)

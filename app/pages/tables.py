@@ -90,17 +90,21 @@ def verdict_of(at: parts.Here, engine: dict[str, Any]) -> str:
     return str(engine["verdict"])
 
 
+def name_of(engine: dict[str, Any]) -> str:
+    """The target, and the replica where it is not the first."""
+    target, replica = engine["target"], engine["replica"]
+    return str(target) if replica in ("", "0") else f"{target} / {replica}"
+
+
 def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
     """Draw the table; the view of the engine whose row was just chosen, if one was."""
     shown = pl.DataFrame(
         {
             "state": [theme.MARKS[state] for state in rows["state"]],
-            "engine": [
-                row["target"] if row["replica"] in ("", "0") else f"{row['target']} / {row['replica']}"
-                for row in rows.iter_rows(named=True)
-            ],
+            "engine": [name_of(row) for row in rows.iter_rows(named=True)],
             "model": [
-                form.shorten((model or form.UNKNOWN).rpartition("/")[2], 34) for model in rows["model"]
+                form.shorten((model or "").rstrip("/").rpartition("/")[2] or form.UNKNOWN, 34)
+                for model in rows["model"]
             ],
             "p95": rows["p95_text"],
             "trend": rows["trend"],

@@ -55,10 +55,10 @@ def fleet(at: parts.Here, found: facts.Fleet, key: str, columns: int = 1) -> Non
     high = measure.high
     if at.view.measure == "power":  # the largest limit of the fleet, where it is told
         high = max([high, *found.gpus["power_limit_watts"].drop_nulls()])
-    nodes = rows["node"].unique(maintain_order=True).to_list()
+    nodes = rows["host"].unique(maintain_order=True).to_list()  # a node's lines stay together
     half = -(-len(nodes) // columns)
     for number, column in enumerate(st.columns(columns, gap="large")):
-        mine = rows.filter(pl.col("node").is_in(nodes[number * half : (number + 1) * half]))
+        mine = rows.filter(pl.col("host").is_in(nodes[number * half : (number + 1) * half]))
         if not mine.is_empty():
             with column:
                 _draw(at, mine, (measure.low, high), f"{key}_{number}")
@@ -137,6 +137,7 @@ def tile_rows(gpus: pl.DataFrame, measure: str, at: parts.Here) -> tuple[pl.Data
         line, place = divmod(place, chart_tiles.COLUMNS)
         rows.append(
             {
+                "host": gpu["node"],
                 "node": gpu["node"] if line == 0 else f"{gpu['node']} ({line + 1})",
                 "place": place,
                 "value": gpu["value"],
@@ -150,6 +151,7 @@ def tile_rows(gpus: pl.DataFrame, measure: str, at: parts.Here) -> tuple[pl.Data
             }
         )
     schema = {
+        "host": pl.String,
         "node": pl.String,
         "place": pl.Int64,
         "value": pl.Float64,

@@ -1,7 +1,9 @@
 -- purpose: one engine over time, reduced to steps: queue, KV cache, token and preemption rates.
 -- A rate is the sum of the counter's increases (from 0 after a restart) over the time they cover; the
--- sample before the first is read too, so that the first step has its rate.
--- parameters: target, replica, model (may be NULL), from_ts, to_ts (UTC), step (seconds), lead (seconds).
+-- sample before the first is read too, so that the first step has its rate. Over more than $lead seconds
+-- without a sample nothing is said: what an engine did while no one looked is not known.
+-- parameters: target, replica, model (may be NULL), from_ts, to_ts (UTC), step (seconds), lead
+-- (seconds; three intervals).
 -- grain: step; a step without a sample has no row.
 WITH samples AS (
   SELECT
@@ -26,11 +28,12 @@ SELECT
   min(kv_cache_used_ratio) AS kv_min,
   max(kv_cache_used_ratio) AS kv_max,
   sum(CASE WHEN prompt >= prompt_before THEN prompt - prompt_before ELSE prompt END)
-    FILTER (prompt IS NOT NULL AND prompt_before IS NOT NULL)
-    / sum(seconds) FILTER (prompt IS NOT NULL AND prompt_before IS NOT NULL) AS prompt_tokens_per_second,
+    FILTER (prompt IS NOT NULL AND prompt_before IS NOT NULL AND seconds <= $lead)
+    / sum(seconds) FILTER (prompt IS NOT NULL AND prompt_before IS NOT NULL AND seconds <= $lead)
+    AS prompt_tokens_per_second,
   sum(CASE WHEN generation >= generation_before THEN generation - generation_before ELSE generation END)
-    FILTER (generation IS NOT NULL AND generation_before IS NOT NULL)
-    / sum(seconds) FILTER (generation IS NOT NULL AND generation_before IS NOT NULL)
+    FILTER (generation IS NOT NULL AND generation_before IS NOT NULL AND seconds <= $lead)
+    / sum(seconds) FILTER (generation IS NOT NULL AND generation_before IS NOT NULL AND seconds <= $lead)
     AS generation_tokens_per_second,
   sum(CASE WHEN preempted >= preempted_before THEN preempted - preempted_before ELSE preempted END)
     FILTER (preempted IS NOT NULL AND preempted_before IS NOT NULL) AS preemptions

@@ -103,6 +103,15 @@ def test_a_series_counts_the_increase_up_to_its_first_step_and_keeps_peaks(store
     ]
 
 
+def test_over_an_outage_with_a_restart_there_is_no_rate(store: Store) -> None:
+    counts = {0: 1000.0, 10: 1500.0, 200: 20.0, 210: 520.0}
+    put(store, "engine_sample", [engine(second, generation_tokens_total=n) for second, n in counts.items()])
+    rows = store.query("page_engine_series", **ENGINE, from_ts=at(0), to_ts=at(219), step=10, lead=30.0)
+    assert rows.select("ts", "generation_tokens_per_second").rows() == [
+        (at(0), None), (at(10), 50.0), (at(200), None), (at(210), 50.0),
+    ]  # fmt: skip
+
+
 def test_a_step_without_a_sample_has_no_row(store: Store) -> None:
     put(store, "engine_sample", [engine(0, requests_waiting=1.0), engine(70, requests_waiting=1.0)])
     rows = store.query("page_engine_series", **ENGINE, from_ts=at(0), to_ts=at(99), step=10, lead=30.0)

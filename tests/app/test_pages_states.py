@@ -68,6 +68,22 @@ def test_whom_an_incident_is_about(text: str, subject: tuple[str, str] | None) -
     assert states.subject_of(text) == subject
 
 
+def test_a_uuid_with_slashes_is_the_one_of_the_labels() -> None:
+    labels = '{"gpu_uuid": "MIG-GPU-1/1/0", "mig_instance": ""}'
+    assert states.subject_of("gpu:MIG-GPU-1/1/0", labels) == ("MIG-GPU-1/1/0", "")
+
+
+def test_what_is_silent_or_unsure_is_not_ranked() -> None:
+    rows = [("a", "well", 5), ("b", "firing", 44), ("c", "unknown", 5), ("d", "firing", 30)]
+    frame = pl.DataFrame(
+        [
+            {"name": name, "state": state, "ts": ago(seconds=old), "interval_seconds": 10.0}
+            for name, state, old in rows
+        ]
+    )
+    assert states.fresh(frame, NOW)["name"].to_list() == ["a", "d"]
+
+
 def incidents() -> pl.DataFrame:
     return data.frame(data.incident_rows(NOW))
 

@@ -53,7 +53,8 @@ def test_what_names_no_model_is_of_every_model_of_its_replica() -> None:
         (one.replica, one.model, one.preemptions_total, one.generation_tokens_total, one.prompt_tokens_total)
         for one in reading.engines
     ] == [
-        ("0", "a", None, 11, None), ("0", "b", None, 11, 100), ("1", "a", 7, 11, None), ("1", "b", 7, 11, None),
+        ("0", "a", None, 11, None), ("0", "b", None, 11, 100),
+        ("1", "a", 7, 11, None), ("1", "b", 7, 11, None),
     ]  # fmt: skip
 
 
