@@ -185,7 +185,7 @@ def _incident_of_link(path: str) -> bool:
     found = facts.incidents(at.store, at.view, at.window).filter(pl.col("incident_id") == at.view.incident)
     if found.is_empty():
         return False
-    if path == "gpus" and (subject := states.subject_of(found["subject"][0])):
+    if path == "gpus" and (subject := states.subject_of(found["subject"][0], found["labels"][0])):
         parts.change(gpu=subject.gpu, mig=subject.mig)
     return True
 
