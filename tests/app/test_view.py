@@ -182,6 +182,13 @@ def test_a_stretch_that_ends_ahead_of_now_ends_now() -> None:
     assert seen == View(start=datetime(2026, 11, 30, 12), end=datetime(2026, 11, 30, 13, 20, 7), gpu="GPU-1")
 
 
+def test_an_alerts_link_opened_at_once_ends_now_without_a_word() -> None:
+    parameters = {"from": "2026-11-30T12:50:00Z", "to": "2026-11-30T13:50:00Z", "gpu": "GPU-1"}
+    seen, faults = view.parse(parameters, NOW)
+    assert faults == []
+    assert seen.end == datetime(2026, 11, 30, 13, 20, 7)
+
+
 def test_a_stretch_that_begins_ahead_of_now_is_left_out() -> None:
     seen, faults = view.parse({"from": "2026-11-30T14:00:00Z", "to": "2026-11-30T15:00:00Z"}, NOW)
     assert faults == [view.Fault("from", "2026-11-30T14:00:00Z", "fault_future")]
