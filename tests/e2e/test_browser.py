@@ -178,6 +178,28 @@ def test_nothing_that_can_be_clicked_is_cut_off_on_a_narrow_screen(fired: Fired,
             assert not cut, label
 
 
+@pytest.mark.parametrize(("path", "chosen"), [("/engines", "engine=llm"), ("/gpus", "gpu=GPU-1")])
+def test_the_keyboard_passes_a_table_and_a_click_on_a_rows_box_opens_it(
+    fired: Fired, path: str, chosen: str
+) -> None:
+    focused = "document.activeElement.dataset.testid || document.activeElement.tagName"
+    with browser() as chromium:
+        page = chromium.new_page(viewport={"width": 1440, "height": 1600})
+        settled(page, fired.server.url + path, "data as of")
+        table = page.get_by_test_id("stDataFrame")
+        table.wait_for()
+        seen = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            seen.append(page.evaluate(focused))
+        inside = [number for number, name in enumerate(seen) if name == "data-grid-canvas"]
+        assert inside, seen
+        assert any(name != "data-grid-canvas" for name in seen[inside[0] :]), "Tab leaves the table"
+        assert urlsplit(page.url).query == "", "moving through a table opens nothing"
+        table.click(position={"x": 17, "y": 52})
+        page.wait_for_url(f"**{path}?*{chosen}*", timeout=30_000)
+
+
 def test_a_link_with_nonsense_opens_the_page_with_a_note(fired: Fired) -> None:
     with browser() as chromium:
         page = chromium.new_page(viewport=WIDE)
