@@ -1,84 +1,13 @@
 """Every page through the entry script, as Streamlit runs it: empty, filled, from a link, from a bad link."""
 
-from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-import streamlit
-from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
-import app
-from app import runtime, view
-from app.config import Config
-from app.pages import facts, parts
+from app import view
 from sql.store import Store
 from tests.app import data
-
-NOW = datetime(2026, 11, 30, 13, 0)
-FOLDER = Path(app.__file__).parent
-LLAMA = data.ENGINES[0][2]
-
-
-@pytest.fixture(scope="module")
-def filled() -> Store:
-    store = Store.open()
-    data.fill(store, NOW)
-    return store
-
-
-@pytest.fixture(scope="module")
-def empty() -> Store:
-    return Store.open()
-
-
-Open = Callable[..., AppTest]
-
-
-@pytest.fixture
-def opened() -> Iterator[Open]:
-    """Opens a page of the product on a store: `opened(store, "gpus", gpu="GPU-1")`."""
-
-    def open_page(
-        store: Store, path: str = "", *, now: datetime = NOW, simulated: bool = False, **parameters: str
-    ) -> AppTest:
-        facts._answer.clear()
-        runtime.set_current(
-            runtime.Runtime(store=store, settings=Config(), simulated=simulated, clock=lambda: now)
-        )
-        # The script lies elsewhere: a folder `pages` beside it would be taken for pages of Streamlit's own.
-        script = f"import runpy; runpy.run_path({str(FOLDER / 'main.py')!r}, run_name='__main__')"
-        test = AppTest.from_string(script, default_timeout=30)
-        test._page_hash = calc_hash(path) if path else ""
-        for name, value in parameters.items():
-            test.query_params[name.rstrip("_")] = value
-        test.run()
-        assert not test.exception, test.exception[0].message
-        return test
-
-    yield open_page
-    runtime.set_current(None)
-
-
-def text_of(test: AppTest) -> str:
-    """All Markdown of the page without its escapes and with plain spaces."""
-    found = "\n".join(element.value for element in test.markdown)
-    return found.replace("\\", "").replace("\u00a0", " ").replace("\u202f", " ")
-
-
-def first_line(test: AppTest) -> str:
-    return next(line for line in text_of(test).splitlines() if line.startswith("### "))
-
-
-def url(test: AppTest) -> dict[str, str]:
-    """The query parameters as they now stand."""
-    return {name: value if isinstance(value, str) else value[-1] for name, value in test.query_params.items()}
-
-
-def warnings_of(test: AppTest) -> str:
-    return "\n".join(element.value for element in test.warning).replace("\\", "").replace("\u00a0", " ")
+from tests.app.opening import LLAMA, NOW, Open, first_line, text_of, url, warnings_of
 
 
 def test_on_call_says_first_what_is_wrong_and_how_much_is_well(filled: Store, opened: Open) -> None:
@@ -324,112 +253,6 @@ def test_sources_says_what_fails_since_when_and_what_is_missing(filled: Store, o
     table = test.dataframe[0].value
     assert len(table) == 11
     assert next(iter(table["target"])) == "vllm-old"
-
-
-def test_a_range_is_chosen_in_the_url_and_kept_on_another_page(filled: Store, opened: Open) -> None:
-    test = opened(filled)
-    assert url(test) == {}
-    control = next(one for one in test.button_group if one.key == "control_range")
-    control.set_value("24h").run()
-    assert url(test)["range"] == "24h"
-    open_by_page_bar(test, "gpus")
-    assert url(test)["range"] == "24h"
-
-
-@pytest.mark.parametrize(
-    "before", [{"range": "6h"}, {"measure": "power"}, {"project": "chat"}, {"lang": "zh"}]
-)
-def test_a_choice_of_the_usual_view_is_kept_on_this_page_and_the_next(
-    filled: Store, opened: Open, before: dict[str, str]
-) -> None:
-    test = opened(filled, **before)
-    usual = {"range": "1h", "measure": "vram", "project": "", "lang": "en"}
-    (name,) = before
-    if name == "project":
-        test.selectbox(key="control_project").set_value("").run()
-    else:
-        key = "oncall_tiles_measure" if name == "measure" else f"control_{name}"
-        next(one for one in test.button_group if one.key == key).set_value(usual[name]).run()
-    kept = {"lang": "en"} if name == "lang" else {}
-    assert url(test) == kept
-    open_by_page_bar(test, "gpus")
-    assert url(test) == kept
-
-
-def test_a_held_page_without_another_choice_is_let_go(filled: Store, opened: Open) -> None:
-    test = opened(filled, from_="2026-11-30T12:00:00Z", to="2026-11-30T12:30:00Z")
-    test.button(key="control_live").click().run()
-    assert url(test) == {}
-    assert "as it was at" not in first_line(test)
-
-
-def test_an_address_without_a_query_is_the_usual_view_on_the_page_that_is_shown(
-    filled: Store, opened: Open
-) -> None:
-    test = opened(filled)
-    test.query_params["range"] = "6h"
-    test.run()
-    test.query_params.clear()  # Back
-    test.run()
-    assert url(test) == {}
-
-
-def open_by_page_bar(test: AppTest, path: str) -> None:
-    """The page bar's links carry no parameters."""
-    test._page_hash = calc_hash(path)
-    test.query_params.clear()
-    test.run()
-    assert not test.exception
-
-
-def test_a_page_that_a_row_leads_to_takes_the_query_of_that_row(filled: Store, opened: Open) -> None:
-    test = opened(filled, project="chat")
-    test.session_state["going"] = ("engines", {"project": "chat", "engine": "llama-70b"})
-    test._page_hash = calc_hash("engines")
-    test.run()
-    assert url(test) == {"project": "chat", "engine": "llama-70b"}
-    assert "**llama-70b**" in first_line(test)
-    test.query_params["engine"] = "llama-70b-b"
-    test.run()
-    assert url(test)["engine"] == "llama-70b-b"
-
-
-def test_a_live_page_can_be_held_moved_and_let_go(filled: Store, opened: Open) -> None:
-    test = opened(filled, "gpus", gpu=data.FULL_GPU)
-    test.button(key="control_hold").click().run()
-    assert url(test)["to"] == "2026-11-30T13:00:00Z"
-    test.button(key="control_earlier").click().run()
-    assert url(test)["to"] == "2026-11-30T12:30:00Z"
-    assert "as it was at 12:30:00" in first_line(test)
-    test.button(key="control_live").click().run()
-    assert url(test) == {"gpu": data.FULL_GPU}
-
-
-def test_only_a_live_window_is_drawn_again_by_itself(
-    filled: Store, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[int, Any]] = []
-    depth = 0
-    make = streamlit.fragment
-
-    def watched(body: Callable[[], None], *, run_every: Any = None) -> Callable[[], None]:
-        asked.append((depth, run_every))
-
-        def inner() -> None:
-            nonlocal depth
-            depth += 1
-            body()
-            depth -= 1
-
-        return make(inner, run_every=run_every)
-
-    monkeypatch.setattr(streamlit, "fragment", watched)
-    span = {"from_": "2026-11-30T12:00:00Z", "to": "2026-11-30T13:00:00Z"}
-    for path in view.PAGES:
-        opened(filled, path)
-        opened(filled, path, **span)
-    # One fragment a page, none within another, and a timer only where the window is live.
-    assert asked == [(0, parts.REFRESH_SECONDS), (0, None)] * len(view.PAGES)
 
 
 def test_a_label_from_outside_is_shown_and_not_obeyed(opened: Open) -> None:
