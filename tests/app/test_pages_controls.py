@@ -1,5 +1,6 @@
 """The controls of the page bar: range, filters, hold and let go, and what they leave in the URL."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
