@@ -119,17 +119,17 @@ def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
     text = st.column_config.TextColumn
     config = {
         "state": text("", width=28, help=at.say("about_marks"), pinned=True),
-        "engine": text(at.say("engine"), pinned=True, width=104),
-        "model": text(at.say("model"), width=124),
-        "p95": text("TTFT p95", help=at.say("about_p95"), alignment="right", width=78),
+        "engine": text(at.say("engine"), pinned=True, width=96),
+        "model": text(at.say("model"), width=104),
+        "p95": text("TTFT p95", help=at.say("about_p95"), alignment="right", width=72),
         "trend": st.column_config.LineChartColumn(
-            at.say("trend_1h"), help=at.say("about_trend"), width=88, color=at.colours.accent
+            at.say("trend_1h"), help=at.say("about_trend"), width=72, color=at.colours.accent
         ),
-        "waiting": text(at.say("waiting"), alignment="right", width=64),
-        "running": text(at.say("running"), alignment="right", width=64),
+        "waiting": text(at.say("waiting"), alignment="right", width=58),
+        "running": text(at.say("running"), alignment="right", width=58),
         "kv": text("KV", help=at.say("about_kv"), alignment="right", width=54),
-        "tokens": text(at.say("tokens_per_second"), help=at.say("about_tokens"), alignment="right", width=64),
-        "verdict": text(at.say("verdict"), help=at.say("about_verdict"), width=100),
+        "tokens": text(at.say("tokens_per_second"), help=at.say("about_tokens"), alignment="right", width=54),
+        "verdict": text(at.say("verdict"), help=at.say("about_verdict"), width=84),
     }
     picked = pick(shown, config, key, at.say("alt_engines"))
     if picked is None or picked >= rows.height:
