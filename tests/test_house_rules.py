@@ -33,7 +33,7 @@ MADE_BY_TOOLS = {
 } | {f".{tool}" for tool in ("mypy_cache", "ruff_cache", "pytest_cache", "hypothesis")}
 
 # Put together from pieces, so that this file does not hold what it looks for.
-REGISTRY_HOSTS = ["py" + "pi.org", "python" + "hosted.org", "registry.npm" + "js", "deb.debian" + ".org"]
+REGISTRY_HOSTS = ["py" + "pi.org", "python" + "hosted.org", "registry.npm" + "js", "deb.deb" + "ian.org"]
 MACHINE_PATHS = [f"/{top}/{rest}" for top, rest in (("work", "main"), ("work", "shared"), ("work", ".lib"))]
 MACHINE_PATHS += [f"/{folder}/" for folder in ("root", "tmp/w")]
 
