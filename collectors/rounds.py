@@ -7,7 +7,7 @@ the stragglers of the round follow in a transaction of their own when they are d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -40,7 +40,6 @@ class RoundStats:
     scrapes_failed: int = 0
     skipped: int = 0
     """Targets still busy with the scrape before when the next was due."""
-    rows_committed: int = 0
     last_commit: datetime | None = None
     last_round_seconds: float = 0.0
 
@@ -54,7 +53,6 @@ class Rounds:
     clock: Callable[[], datetime]
     body_limit: int = BODY_LIMIT
     stats: RoundStats = field(default_factory=RoundStats)
-    on_commit: Callable[[], Awaitable[None]] | None = None
     _busy: set[str] = field(default_factory=set)
     committing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -107,5 +105,3 @@ class Rounds:
         self.stats.scrapes_ok += good
         self.stats.scrapes_failed += len(batch) - good
         self.stats.last_commit = self.clock()
-        if self.on_commit is not None:
-            await self.on_commit()

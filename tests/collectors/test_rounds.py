@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 
 from aiohttp import web
 
 from app.runtime import utc_now
 from collectors.fetch import new_session
-from collectors.ingest import Ingest
+from collectors.ingest import Ingest, Scraped
 from collectors.rounds import Rounds
 from collectors.target import Target
 from sql.store import Store
@@ -38,14 +38,22 @@ def with_rounds(work: Callable[[Rounds, str], Awaitable[None]]) -> Store:
     return store
 
 
+def after_commit(rounds: Rounds, look: Callable[[], None]) -> None:
+    """Look after each transaction of the rounds."""
+    commit = rounds.ingest.commit
+
+    def watched(batch: Iterable[Scraped]) -> None:
+        commit(batch)
+        look()
+
+    rounds.ingest.commit = watched  # type: ignore[method-assign]
+
+
 def test_a_round_of_good_targets_is_one_commit() -> None:
     commits: list[int] = []
 
     async def work(rounds: Rounds, base: str) -> None:
-        async def committed() -> None:
-            commits.append(len(rounds.ingest.store.query_rows("scraped_targets")))
-
-        rounds.on_commit = committed
+        after_commit(rounds, lambda: commits.append(len(rounds.ingest.store.query_rows("scraped_targets"))))
         targets = [Target(name=f"llm-{i}", url=f"{base}/vllm/{i}") for i in range(5)]
         targets.append(Target(name="node", url=f"{base}/dcgm"))
         rounds.ingest.sync_targets(targets, utc_now())
@@ -60,10 +68,10 @@ def test_a_hung_target_does_not_hold_back_the_others() -> None:
     committed_at: list[tuple[datetime, int]] = []
 
     async def work(rounds: Rounds, base: str) -> None:
-        async def committed() -> None:
-            committed_at.append((utc_now(), len(rounds.ingest.store.query_rows("scraped_targets"))))
-
-        rounds.on_commit = committed
+        after_commit(
+            rounds,
+            lambda: committed_at.append((utc_now(), len(rounds.ingest.store.query_rows("scraped_targets")))),
+        )
         hung = Target(name="hung", url=f"{base}/hang", interval_seconds=10, timeout_seconds=1.5)
         good = Target(name="good", url=f"{base}/vllm")
         rounds.ingest.sync_targets([hung, good], utc_now())
