@@ -21,6 +21,7 @@ from app.config_yaml import Document, Problem, path_text, read_yaml
 from app.config_yaml import Path as Place
 from collectors.durations import Duration
 from collectors.file_sd import FileList, FileSd
+from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
 from collectors.settings import Pace, Settings, with_pace
 from collectors.target import Target, TargetSecretError
 from collectors.urls import checked_host, checked_url, default_name
@@ -130,7 +131,12 @@ class Config(Settings):
         scrape = info.data.get("scrape")
         if not isinstance(value, list) or not isinstance(scrape, Scrape):
             return value
-        return [with_pace(item, scrape.interval_seconds, scrape.timeout_seconds) for item in value]
+        own = (PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
+        general = (scrape.interval_seconds, scrape.timeout_seconds)
+        return [
+            with_pace(item, *(own if isinstance(item, dict) and item.get("kind") == "probe" else general))
+            for item in value
+        ]
 
 
 def load_config(path: Path | str) -> Config:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -166,6 +167,7 @@ _TYPES: dict[Any, str] = {
     bool: "true or false",
     int: "whole number",
     float: "number",
+    Decimal: "number",
     SecretStr: "secret text",
     list[str]: "list of texts",
     dict[str, str]: "names with texts",

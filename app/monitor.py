@@ -139,6 +139,7 @@ class Monitor:
             finally:
                 scheduler.shutdown(wait=False)
                 await self._end_tasks()
+                await self.rounds.aclose()
 
     async def _end_tasks(self) -> None:
         """Cancel what is in flight; work already in a thread (a commit) is awaited by `asyncio.run`."""

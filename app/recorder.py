@@ -12,8 +12,9 @@ from pathlib import Path
 
 from app.targets import TargetList
 from collectors import recording
-from collectors.fetch import Fetched, fetch, new_session
+from collectors.fetch import Fetched, new_session
 from collectors.target import Target
+from collectors.ways import Ways
 
 LOOK_SECONDS = 0.5
 """How often the end and the file are looked after while no answer comes."""
@@ -39,11 +40,12 @@ async def record(
         end = math.inf if seconds is None else time.monotonic() + seconds
 
         async with new_session() as session:
+            ways = Ways(session)
 
             async def follow(target: Target) -> None:
                 while (started := time.monotonic()) < end:
                     t = time.time()
-                    await queue.put((t, target, await fetch(session, target)))
+                    await queue.put((t, target, await ways.fetch(target)))
                     next_at = min(started + target.interval_seconds, end)
                     await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
@@ -63,6 +65,7 @@ async def record(
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                await ways.aclose()
             for task in tasks:
                 if not task.cancelled():
                     task.result()  # what broke one of them is nobody's mistake but ours: show it

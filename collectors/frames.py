@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from collectors.reading import EngineSample, GpuSample
+from collectors.reading import EngineSample, GpuProcess, GpuSample, HostSample, ProbeResult
 
 _TS = pa.timestamp("us")
 _INTEGERS = {
@@ -20,14 +20,23 @@ _INTEGERS = {
     "memory_clock_hertz",
     "throttle_reasons",
     "xid_last",
+    "pid",
+    "cpu_count",
+    "memory_available_bytes",
+    "swap_total_bytes",
+    "swap_free_bytes",
+    "http_status",
 }
 _TEXTS = {
     "gpu_uuid", "mig_instance", "host", "gpu_model", "driver_version", "pod", "namespace", "container",
-    "engine", "role", "replica", "model",
+    "engine", "role", "replica", "model", "name", "kind", "currency", "finish_reason", "error",
 }  # fmt: skip
+_OTHER = {"ok": pa.bool_(), "cost": pa.decimal128(18, 9)}
 
 
 def _type(column: str) -> pa.DataType:
+    if column in _OTHER:
+        return _OTHER[column]
     if column in _TEXTS:
         return pa.string()
     return pa.int64() if column in _INTEGERS else pa.float64()
@@ -50,6 +59,9 @@ _SCRAPE = pa.schema(
 _KEY = [("ts", _TS), ("target", pa.string())]
 _GPU = pa.schema(_KEY + [(column, _type(column)) for column in GpuSample._fields])
 _ENGINE = pa.schema(_KEY + [(column, _type(column)) for column in EngineSample._fields])
+_PROCESS = pa.schema(_KEY + [(column, _type(column)) for column in GpuProcess._fields])
+_HOST = pa.schema(_KEY + [(column, _type(column)) for column in HostSample._fields])
+_PROBE = pa.schema(_KEY + [(column, _type(column)) for column in ProbeResult._fields])
 _SERIES = [*_KEY, ("replica", pa.string()), ("model", pa.string()), ("metric", pa.string())]
 _HISTOGRAM = pa.schema(
     [
@@ -70,6 +82,9 @@ SCHEMAS = {
     "engine_sample": _ENGINE,
     "engine_histogram": _HISTOGRAM,
     "histogram_base": _BASE,
+    "gpu_process": _PROCESS,
+    "host_sample": _HOST,
+    "probe": _PROBE,
 }
 
 

@@ -6,7 +6,7 @@ must be remembered between scrapes: each target's reader, the last histogram buc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class Known(NamedTuple):
     replicas: frozenset[tuple[str, str | None]] = frozenset()
     """(replica, model) of each engine row."""
     described: tuple[Any, ...] | None = None
-    """(found kind, role, missing, notes) as written to table `target`."""
+    """(found kind, role, missing, notes, found names) as written to table `target`."""
 
 
 class Scraped(NamedTuple):
@@ -85,7 +85,7 @@ class Ingest:
                 return Scraped(target, ts, fetched, None, str(error))
             reader = self.readers[target.name] = TargetReader(kind)
         reading = reader.read(fetched.body)
-        if not reading.gpus and not reading.engines:
+        if not reading.says_something:
             del self.readers[target.name]  # another program may answer on this port now: detect anew
             return Scraped(target, ts, fetched, reading, f"no {reader.kind.name} metrics in the answer")
         self.identities.learn(target.name, reading.gpus)
@@ -132,8 +132,13 @@ class Ingest:
             if known is None or (known.last_ok is not None and known.last_ok - last.ts > FORGET_AFTER):
                 del self.lasts[key]
 
-    def sync_targets(self, targets: Iterable[Target], now: datetime) -> None:
-        """Bring table `target` to the list as it is: new and changed ones written, the others marked gone."""
+    def sync_targets(
+        self, targets: Iterable[Target], now: datetime, origins: Mapping[str, str] | None = None
+    ) -> None:
+        """Bring table `target` to the list as it is: new and changed ones written, the others marked gone.
+
+        `origins`: target name → where the list has it from (column `origin`).
+        """
         listed = list(targets)
         with self.store.write() as writer:
             for target in listed:
@@ -141,7 +146,8 @@ class Ingest:
                     "upsert_target", target=target.name, kind=target.kind, url=target.shown_url,
                     project=target.project, environment=target.environment, labels=to_json(target.labels),
                     interval_seconds=target.interval_seconds, gpus=list(target.gpus),
-                    memory_reservation_ratio=target.memory_reservation_ratio, now=now,
+                    memory_reservation_ratio=target.memory_reservation_ratio,
+                    origin=(origins or {}).get(target.name), now=now,
                 )  # fmt: skip
             writer.run("mark_targets_gone", names=[target.name for target in listed], now=now)
         names = {target.name for target in listed}
@@ -177,6 +183,8 @@ class _Batch:
 
     def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
         key = (ts, target.name)
+        self.rows["host_sample"].extend(key + host for host in reading.hosts)
+        self.rows["probe"].extend(key + probe for probe in reading.probes)
         reading = self.before.identities.tell_apart(target.name, reading)
         known = self.known.get(target.name) or self.before.known.get(target.name) or Known()
         self.rows["gpu_sample"].extend(key + gpu for gpu in reading.gpus)
@@ -192,11 +200,12 @@ class _Batch:
             step = increase(last, histogram, ts, since)
             self.lasts[series] = step.last
             self._histogram(series, step, histogram.count)
-        description = (reading.source, reading.role, reading.missing, reading.notes)
+        description = (reading.source, reading.role, reading.missing, reading.notes, reading.found_names)
         if known.described != description:
             self.writer.run(
                 "describe_target", target=target.name, found_kind=reading.source, role=reading.role,
                 missing=list(reading.missing), notes=list(reading.notes),
+                found_names=to_json(dict(reading.found_names)),
             )  # fmt: skip
         replicas = frozenset((engine.replica, engine.model) for engine in engines)
         self.known[target.name] = Known(ts, replicas, description)

@@ -5,6 +5,8 @@ Column names and units are those of `docs/architecture.md`. `None` means "not kn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 
@@ -79,11 +81,89 @@ class Histogram(NamedTuple):
     metric: str
     """ttft, itl, tpot, e2e, queue, prefill or decode."""
     edges_seconds: tuple[float, ...]
-    """Ascending; the last is +Inf (a histogram without +Inf is not yielded)."""
+    """Ascending; the last is +Inf (a histogram without +Inf is not yielded). +Inf alone: a sum and a count,
+    which give a mean and no percentile."""
     buckets: tuple[float, ...]
     """Cumulative counts, one per edge; the last is the count."""
     sum_seconds: float | None
     count: float | None  # type: ignore[assignment]  # the contract's name; tuple.count is not needed
+
+
+class GpuProcess(NamedTuple):
+    """One process on one GPU (or MIG instance) at one scrape."""
+
+    gpu_uuid: str
+    mig_instance: str
+    pid: int
+    """As the driver counts: of the host, not of a container."""
+    name: str | None = None
+    memory_used_bytes: int | None = None
+    kind: str | None = None
+    """compute or graphics."""
+
+
+class HostSample(NamedTuple):
+    """One host at one scrape. Counters are raw values."""
+
+    host: str | None
+    cpu_count: int | None = None
+    cpu_busy_seconds_total: float | None = None
+    """All CPUs, all modes but idle and iowait."""
+    cpu_seconds_total: float | None = None
+    load1: float | None = None
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    swap_free_bytes: int | None = None
+    boot_time_seconds: float | None = None
+    """Unix time."""
+
+
+class UsageKey(NamedTuple):
+    """Whose tokens they are."""
+
+    project: str | None
+    environment: str | None
+    model: str | None
+    key_alias: str | None
+    """Of the gateway's API key, as its owner named it; never the key or a hash of it."""
+    source: str
+    """target, litellm or otel."""
+
+
+class UsageCounter(NamedTuple):
+    """What one project has used so far on one target: raw counters since the process began."""
+
+    key: UsageKey
+    prompt_tokens_total: float | None = None
+    """Cached ones included."""
+    cached_tokens_total: float | None = None
+    generation_tokens_total: float | None = None
+    requests_total: float | None = None
+    spend_usd_total: float | None = None
+    """What the gateway itself says it cost; an estimate, never the bill."""
+
+
+class ProbeResult(NamedTuple):
+    """One request that infermeter itself sent."""
+
+    model: str | None
+    ok: bool
+    http_status: int | None = None
+    ttft_seconds: float | None = None
+    """To the first token, of text or of reasoning."""
+    tpot_seconds: float | None = None
+    """(End - first token) ÷ (tokens - 1)."""
+    e2e_seconds: float | None = None
+    prompt_tokens: float | None = None
+    """As the endpoint counts them; None when it does not say."""
+    generation_tokens: float | None = None
+    cost: Decimal | None = None
+    """From the configured prices."""
+    currency: str | None = None
+    finish_reason: str | None = None
+    error: str | None = None
+    """In words; None when ok."""
 
 
 class Reading(NamedTuple):
@@ -92,7 +172,7 @@ class Reading(NamedTuple):
     source: str
     """Registry name of the kind that read it: dcgm, vllm, llamacpp, …"""
     role: str
-    """gpu, engine, router or gateway."""
+    """gpu, engine, router, gateway, host or probe."""
     gpus: list[GpuSample]
     engines: list[EngineSample]
     histograms: list[Histogram]
@@ -106,3 +186,14 @@ class Reading(NamedTuple):
     """Canonical columns (and histogram metrics) the kind can yield and this exposition does not."""
     notes: tuple[str, ...] = ()
     """What was odd, in words a person can act on."""
+    found_names: tuple[tuple[str, str], ...] = ()
+    """Canonical name → the name it was read by, as the target spells it."""
+    processes: Sequence[GpuProcess] = ()
+    hosts: Sequence[HostSample] = ()
+    usage: Sequence[UsageCounter] = ()
+    probes: Sequence[ProbeResult] = ()
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is any row at all."""
+        return bool(self.gpus or self.engines or self.hosts or self.usage or self.probes)

@@ -13,9 +13,10 @@ from datetime import datetime
 
 import aiohttp
 
-from collectors.fetch import BODY_LIMIT, fetch
+from collectors.fetch import BODY_LIMIT
 from collectors.ingest import Ingest, Scraped
 from collectors.target import Target
+from collectors.ways import Ways
 
 GRACE_SECONDS = 1.0
 """How long a round waits for everyone before it writes what is there."""
@@ -56,6 +57,13 @@ class Rounds:
     _busy: set[str] = field(default_factory=set)
     committing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def __post_init__(self) -> None:
+        self.ways = Ways(self.session, body_limit=self.body_limit, store=self.ingest.store)
+
+    async def aclose(self) -> None:
+        """Give back what asking holds (processes of sources that have one)."""
+        await self.ways.aclose()
+
     async def run(self, targets: Sequence[Target], interval_seconds: float) -> None:
         """One round. Returns when every target has answered or timed out and all is committed."""
         started = asyncio.get_running_loop().time()
@@ -86,7 +94,7 @@ class Rounds:
             ts = self.clock()
             reader = self.ingest.readers.get(target.name)
             close = reader is not None and reader.kind.name == "llamacpp"
-            fetched = await fetch(self.session, target, body_limit=self.body_limit, close=close)
+            fetched = await self.ways.fetch(target, close=close)
             try:
                 if reader is None:  # the first answer takes 10 ms to know (a later one 0.1): not on the loop
                     return await asyncio.to_thread(self.ingest.read, target, ts, fetched)

@@ -9,13 +9,22 @@ CSV) needs `score` and `reader` alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from collectors.exposition import Nowhere, SeriesMemory
-from collectors.reading import EngineSample, GpuSample, Histogram, Reading
+from collectors.reading import (
+    EngineSample,
+    GpuProcess,
+    GpuSample,
+    Histogram,
+    HostSample,
+    Reading,
+    UsageCounter,
+)
+from collectors.urls import DEFAULT_PATH
 
 Families = Mapping[str, frozenset[str]]
 """Sample names of an exposition as exposed → all label keys seen on them."""
@@ -44,7 +53,11 @@ class Kind(Protocol):
 
     @property
     def role(self) -> str:
-        """gpu, engine, router or gateway."""
+        """gpu, engine, router, gateway, host or probe."""
+
+    @property
+    def default_path(self) -> str:
+        """Where it answers, for a URL without a path."""
 
     def score(self, body: bytes, families: Families) -> int:
         """How much of an answer is of this kind; 0 when none. The highest kind wins."""
@@ -61,6 +74,9 @@ class Rows(NamedTuple):
     histograms: list[Histogram]
     notes: tuple[str, ...]
     """What was odd in this scrape's values."""
+    processes: Sequence[GpuProcess] = ()
+    hosts: Sequence[HostSample] = ()
+    usage: Sequence[UsageCounter] = ()
 
 
 class Layout(Protocol):
@@ -74,6 +90,10 @@ class Layout(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What is odd about this set of series."""
 
+    @property
+    def found_names(self) -> tuple[tuple[str, str], ...]:
+        """Canonical name → the name it is read by, as exposed."""
+
     def rows(self, values: list[float]) -> Rows:
         """The rows; `values` are aligned with the places the layout was made from."""
 
@@ -84,6 +104,7 @@ class ExpositionKind(ABC, Generic[P]):
 
     name: str
     role: str
+    default_path: str = DEFAULT_PATH
     marks: tuple[str, ...]
     """Names (compared as `plain`, `*` allowed) that only this kind shows; `score` counts them."""
     not_with_labels: frozenset[str] = frozenset()
@@ -124,10 +145,11 @@ class _ExpositionReader(Generic[P]):
             self._layout = self._kind.layout(scan.places)
             self._places = scan.places
         layout = self._layout
-        gpus, engines, histograms, notes = layout.rows(scan.values)
+        rows = layout.rows(scan.values)
         return Reading(
-            self._kind.name, self._kind.role, gpus, engines, histograms,
-            scan.lines, scan.rejected, scan.unowned, layout.missing, _few(layout.notes + notes),
+            self._kind.name, self._kind.role, rows.gpus, rows.engines, rows.histograms,
+            scan.lines, scan.rejected, scan.unowned, layout.missing, _few(layout.notes + rows.notes),
+            layout.found_names, rows.processes, rows.hosts, rows.usage,
         )  # fmt: skip
 
 

@@ -23,8 +23,17 @@ from pydantic import (
     model_validator,
 )
 
+from collectors.probe.settings import ProbeSettings
+from collectors.prometheus.settings import PrometheusSettings
 from collectors.settings import Pace, Settings
-from collectors.urls import checked_url, default_name, shown_url, split_credentials
+from collectors.urls import DEFAULT_PATH, checked_url, default_name, shown_url, split_credentials
+
+PROMETHEUS = "prometheus"
+"""The kind that is no kind of answer: an API whose series are those of many targets."""
+
+NVML = "nvml"
+NVML_URL = "nvml://localhost"
+"""The GPUs of this machine have no URL; what stands for it in the store and on the pages."""
 
 _GPU = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+|[^\s/]+/[0-9]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -34,7 +43,16 @@ def kind_names() -> list[str]:
     """What `kind` may be: `auto` and the names in `collectors/registry.py`."""
     from collectors.registry import KINDS  # late: the sources it lists may use targets
 
-    return ["auto", *sorted(KINDS)]
+    return ["auto", *sorted({*KINDS, PROMETHEUS})]
+
+
+def _default_path(kind: str) -> str:
+    """The path of a URL that has none; "" where the URL is a base that paths are added to."""
+    from collectors.registry import KINDS  # late, as above
+
+    if kind == PROMETHEUS:
+        return ""
+    return KINDS[kind].default_path if kind in KINDS else DEFAULT_PATH
 
 
 class TargetSecretError(Exception):
@@ -137,14 +155,21 @@ class Target(TargetSettings):
     name: str = Field(default="", max_length=200)
     """What pages, links and messages call it; must be unique. Left out, it is host:port of the URL."""
     url: str
-    """Where the metrics are, http or https; without a path, /metrics is meant."""
+    """Where the metrics are, http or https; without a path, the kind's own is meant (/metrics, as a rule).
+    `kind: nvml` needs none."""
     gpus: list[str] = Field(default_factory=list)
     """The GPUs an engine runs on: UUIDs (`GPU-…`, `MIG-…`) or `host/index`."""
+    probe: ProbeSettings | None = None
+    """With `kind: probe`: the request that is sent."""
+    prometheus: PrometheusSettings | None = None
+    """With `kind: prometheus`: what is read from it."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
         """Take credentials out of the URL, and the name from it where none is given."""
+        if isinstance(data, dict) and data.get("kind") == NVML and not data.get("url"):
+            data = {**data, "url": NVML_URL, "name": data.get("name") or NVML}
         if not isinstance(data, dict) or not isinstance(data.get("url"), str):
             return data
         data = dict(data)
@@ -165,8 +190,20 @@ class Target(TargetSettings):
 
     @field_validator("url")
     @classmethod
-    def _whole_url(cls, value: str) -> str:
-        return checked_url(value)
+    def _whole_url(cls, value: str, info: ValidationInfo) -> str:
+        kind = info.data.get("kind", "auto")
+        if kind == NVML:
+            if value != NVML_URL:
+                raise ValueError("has no place with `kind: nvml`, which reads the GPUs of this machine")
+            return value
+        return checked_url(value, _default_path(kind))
+
+    @model_validator(mode="after")
+    def _settings_of_the_kind(self) -> Target:
+        for kind in ("probe", PROMETHEUS):
+            if getattr(self, kind) is not None and self.kind != kind:
+                raise ValueError(f"`{kind}` needs `kind: {kind}`")
+        return self
 
     @field_validator("gpus")
     @classmethod

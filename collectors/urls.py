@@ -17,8 +17,8 @@ _HOST_LABEL = re.compile(r"\w([\w-]{0,61}\w)?")
 _UNFIT = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 
 
-def checked_url(value: str) -> str:
-    """The URL, stripped, with `/metrics` where it has no path, without a fragment.
+def checked_url(value: str, default_path: str = DEFAULT_PATH) -> str:
+    """The URL, stripped, with `default_path` where it has no path, without a fragment.
 
     Raises ValueError, with the cure and without any credentials, for what cannot be fetched.
     """
@@ -41,7 +41,7 @@ def checked_url(value: str) -> str:
         raise ValueError("has the port 0, which nothing can answer on; write the exporter's own port")
     if not _is_host(parts.hostname or ""):
         raise ValueError("names no host; write an IP address or a host name, like http://gpu-node-1:9400")
-    path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
+    path = parts.path if parts.path not in ("", "/") else default_path
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 

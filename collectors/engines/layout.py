@@ -112,6 +112,7 @@ class EngineLayout:
         if without:
             self._notes.append(f"{without} histograms past the first {BUCKETS_CAP} buckets are left out")
         self.missing = tuple(name for name in yields if name not in present)
+        self.found_names: tuple[tuple[str, str], ...] = ()
         self.notes = (*notes, *dict.fromkeys(self._notes)) if self._rows else ()
 
     def rows(self, values: list[float]) -> Rows:

@@ -89,6 +89,7 @@ class GpuLayout:
             column for column, ways in _MADE_FROM.items() if any(present.issuperset(way) for way in ways)
         }
         self.missing = tuple(column for column in yields if column not in present)
+        self.found_names: tuple[tuple[str, str], ...] = ()
         if "memory_total_bytes" not in present and "memory_used_bytes" in present:
             self._notes.append(
                 "memory_total_bytes is not known: neither the total nor the reserved memory is shown, and "
