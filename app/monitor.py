@@ -188,7 +188,8 @@ class Monitor:
         rounds = self.rounds
         assert rounds is not None
         async with rounds.committing:
-            await asyncio.to_thread(rounds.ingest.sync_targets, self.targets.targets, self.clock())
+            targets, origins = self.targets.targets, self.targets.origins
+            await asyncio.to_thread(rounds.ingest.sync_targets, targets, self.clock(), origins)
         wanted = self.targets.by_interval()
         names = {scrape_job(interval): interval for interval in wanted}
         for job in scheduler.get_jobs():
