@@ -60,8 +60,8 @@ ABOUT: dict[str, tuple[str, str]] = {
         "由 exporter 上报；多个 pod 表示共享此 GPU。",
     ),
     "about_gpu_project": (
-        "Of the target, or of the engines that are configured to use this GPU.",
-        "来自采集目标，或配置为使用此 GPU 的引擎。",
+        "Of the target, or of the engines that use this GPU.",
+        "来自采集目标，或使用此 GPU 的引擎。",
     ),
     "about_xid": (
         "The last XID error code. It stays until the exporter or the driver restarts: it may be old.",
@@ -70,9 +70,13 @@ ABOUT: dict[str, tuple[str, str]] = {
     "about_p95": (
         (
             "95 % of the requests of the last 5 minutes got their first token within this time, measured "
-            "by the engine. “–”: under 20 requests, or the engine does not measure it."
+            "by the engine. “–”: under 20 requests, or the engine does not measure it. “avg”: a mean, where "
+            "the engine gives no percentile. Of probes: the last hour, measured from outside."
         ),
-        ("近 5 分钟 95 % 的请求在此时间内得到首 token（引擎侧测量）。“–”：不足 20 个请求，或引擎不测量。"),
+        (
+            "近 5 分钟 95 % 的请求在此时间内得到首 token（引擎侧测量）。“–”：不足 20 个请求，或引擎不测量。"
+            "“avg”：引擎只提供平均值。探针为近一小时，从外部测量。"
+        ),
     ),
     "about_trend": (
         "TTFT p95 over the last hour, each engine on its own scale.",
@@ -126,6 +130,10 @@ ABOUT: dict[str, tuple[str, str]] = {
             "个请求无 p95，不足 100 个无 p99。"
         ),
     ),
+    "mean_only": (
+        "{engine} counts requests and their seconds, without buckets: a mean, no percentile.",
+        "{engine} 仅统计请求数与总耗时，没有分桶：只有平均值，没有分位数。",
+    ),
     "about_queue": (
         (
             "Requests waiting for a place, and requests in the running batch; the band reaches to each "
@@ -150,8 +158,48 @@ ABOUT: dict[str, tuple[str, str]] = {
     "version_not_measured": ("The engine's metrics do not say its version.", "引擎指标未包含版本。"),
     "about_up_for": ("Since the engine's process started.", "自引擎进程启动。"),
     "about_engine_gpus": (
-        "As configured: the target's `gpus`. They tie this engine to GPU incidents.",
-        "来自配置中目标的 `gpus`，用于关联 GPU 告警。",
+        (
+            "Configured: the target's `gpus`. By its pod: the GPU's exporter names the pod that the engine "
+            "runs in. By its process: the driver lists the process that listens on the engine's port. They "
+            "tie the engine to GPU incidents."
+        ),
+        (
+            "配置指定：目标的 `gpus`。按 pod：GPU exporter 上报了引擎所在的 pod。按进程：驱动列出了监听"
+            "引擎端口的进程。用于关联 GPU 告警。"
+        ),
+    ),
+    "about_engine_gpus_unknown": (
+        "Not known: no `gpus` in its target, and no GPU names its pod or its process.",
+        "未知：目标未配置 `gpus`，也没有 GPU 上报其 pod 或进程。",
+    ),
+    "about_processes": (
+        "As the driver lists them: process ids are the host's. In a container the list can be empty.",
+        "由驱动列出：进程号为主机侧编号。容器内可能为空。",
+    ),
+    "about_host_cpu": (
+        "Share of all CPUs' time that was neither idle nor waiting for disks, over the last 5 minutes.",
+        "近 5 分钟所有 CPU 非空闲、非等待 I/O 的时间占比。",
+    ),
+    "about_host_memory": (
+        "Memory that programs can still get, as the kernel estimates it (MemAvailable), of all.",
+        "内核估计的可用内存（MemAvailable）与总量。",
+    ),
+    "about_probe": (
+        "A small request that infermeter itself sends, and times from outside.",
+        "由 infermeter 定期发送的小请求，从外部计时。",
+    ),
+    "about_probe_ttft": (
+        "From sending the request to the first token: the network and everything in between included.",
+        "从发送请求到首 token：含网络及中间各层。",
+    ),
+    "about_probe_cost": (
+        "Tokens × the configured prices; an estimate, not the bill.",
+        "token 数 × 配置的单价；为估算，非账单。",
+    ),
+    "no_probe_in_window": ("No probe was sent in this time.", "本时段没有探测。"),
+    "probe_did_not_time": (
+        "no probe of {target} got this far in this time",
+        "本时段 {target} 没有可计时的探测",
     ),
     "about_kind": ("What the answer turned out to be.", "根据返回内容识别。"),
     "about_took": ("From the request to the last byte.", "从请求到最后一个字节。"),

@@ -66,8 +66,19 @@ def aborts(at: parts.Here, row: dict[str, Any]) -> str:
     """The number of aborted requests, or that the engine does not count them."""
     if row["finished_abort_total"] is not None:
         return at.say("since_start", n=form.count(row["finished_abort_total"]))
-    name = {"vllm": "vLLM", "llamacpp": "llama.cpp", "sglang": "SGLang"}.get(row["engine"], row["engine"])
-    return at.say("not_measured_by", engine=name)
+    return at.say("not_measured_by", engine=engine_name(row["engine"]))
+
+
+_NAMES = {
+    "vllm": "vLLM", "llamacpp": "llama.cpp", "sglang": "SGLang", "tgi": "TGI", "trtllm": "TensorRT-LLM",
+    "triton": "Triton", "nim": "NIM", "dynamo": "Dynamo", "ray": "Ray Serve", "lmdeploy": "LMDeploy",
+    "litellm": "LiteLLM", "ollama": "Ollama", "vllm_router": "vLLM router", "otel": "OpenTelemetry",
+}  # fmt: skip
+
+
+def engine_name(kind: str) -> str:
+    """An engine as its makers write it."""
+    return _NAMES.get(kind, kind)
 
 
 def _latency(at: parts.Here, row: dict[str, Any], around: Frame) -> None:
@@ -77,9 +88,7 @@ def _latency(at: parts.Here, row: dict[str, Any], around: Frame) -> None:
     )
     measured = set(found["metric"])
     if not measured:
-        engine = {"vllm": "vLLM", "llamacpp": "llama.cpp", "sglang": "SGLang"}.get(
-            row["engine"], row["engine"]
-        )
+        engine = engine_name(row["engine"])
         known = facts.ask(
             at.store, "page_latency_known", target=row["target"], replica=row["replica"], as_of=at.window.end
         )
@@ -106,6 +115,9 @@ def _percentiles(
             f":gray[{form.UNKNOWN} {at.say('metric_not_measured', target=form.plain(row['target']))}]"
         )
         return
+    if whole.mean_only:
+        _mean(at, rows, whole, metric, step, row, around)
+        return
     readings = {name: latency.read(name, *whole) for name in latency.QUANTILES}
     said = " · ".join(f"{name} {reading.text}" for name, reading in readings.items())
     n = form.count(readings["p50"].requests)
@@ -116,6 +128,25 @@ def _percentiles(
         f"latency_{metric}",
         at.say("alt_quantiles", metric=at.say(f"metric_{metric}")),
     )
+
+
+def _mean(
+    at: parts.Here,
+    rows: pl.DataFrame,
+    whole: latency.Sums,
+    metric: str,
+    step: int,
+    row: dict[str, Any],
+    around: Frame,
+) -> None:
+    """A metric that the engine counts and sums up, without buckets."""
+    note = f"{at.say('mean')} {form.latency(whole.mean)} · n {form.count(whole.increases[-1])}"
+    parts.panel(at.say(f"metric_{metric}"), note, at.say(f"about_{metric}"))
+    series = break_gaps(latency.means(rows), 1.5 * step)
+    wanted = [Line("mean", at.say("mean"))]
+    missing = at.say("metric_not_measured", target=form.plain(row["target"]))
+    parts.lines(series, around, wanted, "seconds", f"latency_{metric}_mean", missing)
+    st.caption(at.say("mean_only", engine=engine_name(row["engine"])))
 
 
 def _about(at: parts.Here, metric: str, readings: dict[str, latency.Reading]) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 import streamlit as st
 
 from app import format as form
-from app.pages import engine_charts, facts, parts, states, tables
+from app.pages import engine_charts, facts, parts, placements, probe_charts, states, tables
 
 ROWS = 200
 
@@ -66,17 +66,18 @@ def answer(at: parts.Here, fleet: facts.Fleet, rows: pl.DataFrame) -> list[str]:
     """The first line of all engines: how many are well, which is slowest, how long the queues are."""
     if rows.is_empty():
         return [parts.none_of_late(at, "no_engines"), parts.data_age(at, fleet.fresh)]
-    good = rows.filter(pl.col("state") == "well").height
+    own = states.serving(rows)
+    good = own.filter(pl.col("state") == "well").height
     shown = form.count(good)
-    if good < rows.height:
-        shown = at.say("n_of_all", n=shown, all=form.count(rows.height))
+    if good < own.height:
+        shown = at.say("n_of_all", n=shown, all=form.count(own.height))
     said = [at.say("are_well", what=at.say("n_engines", n=shown))]
     fresh = states.fresh(rows, at.now)
     slow = fresh.filter(pl.col("p95").is_not_null())
     if not slow.is_empty():
         worst = slow.sort("p95").row(-1, named=True)
         said.append(at.say("slowest", name=form.plain(tables.name_of(worst)), value=worst["p95_text"]))
-    waiting = fresh["requests_waiting"].drop_nulls()
+    waiting = states.serving(fresh)["requests_waiting"].drop_nulls()
     if not waiting.is_empty():
         said.append(at.say("requests_wait", n=form.count(float(waiting.sum()))))
     return [*said, parts.data_age(at, fleet.fresh)]
@@ -106,10 +107,14 @@ def _one(at: parts.Here, fleet: facts.Fleet, keys: list[Key], key: Key) -> None:
     parts.first_line(one_answer(at, mine, row, several=several))
     _choose_engine(at, keys, key)
     source = fleet.targets.filter(pl.col("target") == target).row(0, named=True)
-    parts.facts_row(_facts(at, row, source))
+    parts.facts_row(_facts(at, row, source, fleet))
     touching = [
-        target in states.engines_of(one, fleet.targets) for one in fleet.incidents.iter_rows(named=True)
+        target in states.engines_of(one, fleet.targets, fleet.placements)
+        for one in fleet.incidents.iter_rows(named=True)
     ]
+    if row["role"] == "probe":
+        probe_charts.draw_all(at, row)
+        return
     engine_charts.draw_all(at, row, fleet.incidents.filter(pl.Series(touching, dtype=pl.Boolean)))
 
 
@@ -156,11 +161,23 @@ def _engine_chosen() -> None:
     parts.change(engine=target, replica=replica, model=model or "")
 
 
-def _facts(at: parts.Here, row: dict[str, Any], source: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+def _facts(
+    at: parts.Here, row: dict[str, Any], source: dict[str, Any], fleet: facts.Fleet
+) -> list[tuple[str, str, str | None]]:
     reserved = row["memory_reservation_ratio"] or source["memory_reservation_ratio"]
     project = states.place_of(row["project"], row["environment"])
     started = row["process_start_time_seconds"]
     since = form.duration((at.now - form.from_unix(started)).total_seconds()) if started else ""
+    if row["role"] == "probe":
+        return [
+            (at.say("role"), at.say("role_probe"), at.say("about_probe")),
+            (at.say("model"), row["model"] or "", None),
+            (at.say("project"), project, None),
+            *probe_charts.facts_of(at, row["target"]),
+        ]
+    gpus, about_gpus = placements.engine_text(at, fleet.placements, fleet.gpus, row["target"], row["replica"])
+    if not gpus and source["gpus"]:
+        gpus, about_gpus = states.gpu_list(source["gpus"]), at.say("about_engine_gpus")
     return [
         (at.say("engine"), row["engine"], None),
         (at.say("role"), at.say(f"role_{row['role']}"), None),
@@ -170,5 +187,5 @@ def _facts(at: parts.Here, row: dict[str, Any], source: dict[str, Any]) -> list[
         (at.say("version"), "", at.say("version_not_measured")),
         (at.say("reservation"), form.percent(reserved) if reserved else "", at.say("about_reservation")),
         (at.say("up_for"), since, at.say("about_up_for")),
-        ("GPU", states.gpu_list(source["gpus"] or []), at.say("about_engine_gpus")),
+        ("GPU", gpus, about_gpus),
     ]

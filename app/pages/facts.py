@@ -26,6 +26,8 @@ FAILING_LOOK_BACK = 86_400.0
 """Seconds in which the last good scrape of a failing target is looked for."""
 GPU_LOOK_BACK = 7 * 86_400.0
 """Seconds in which a GPU that no longer reports is looked for."""
+PLACED_LOOK_BACK = 900.0
+"""Seconds in which an engine was last seen on a GPU; placements are looked at every minute."""
 EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 (the store's times have no zone)
 
 
@@ -72,6 +74,8 @@ class Fleet:
     gpus: pl.DataFrame
     engines: pl.DataFrame
     incidents: pl.DataFrame
+    placements: pl.DataFrame
+    """Which engine stands on which GPU, and how that is known."""
 
     @property
     def fresh(self) -> states.Freshness:
@@ -137,6 +141,15 @@ def last_of_gpu(store: Store, gpu: str, mig: str, window: Window) -> pl.DataFram
     return found if found.height else ask_long(store, "page_gpu_last", look_back=GPU_LOOK_BACK, **one)
 
 
+def host(store: Store, name: str | None, window: Window) -> dict[str, Any] | None:
+    """The newest facts of a host, as some node_exporter tells them; None where none does."""
+    if not name:
+        return None
+    short = name.lower().partition(".")[0]
+    found = ask(store, "page_host", host=short, as_of=window.end, look_back=LOOK_BACK)
+    return found.row(0, named=True) if found.height else None
+
+
 def incidents(store: Store, view: View, window: Window) -> pl.DataFrame:
     """Incidents of the window, filtered by the project and environment in their labels, worst first.
 
@@ -174,12 +187,14 @@ def fleet(store: Store, view: View, window: Window, now: datetime) -> Fleet:
     watched = targets(store, view, window, now)
     gpus = ask(store, "page_gpus", **choice)
     engines = ask(store, "page_engines", **choice)
+    placed = ask(store, "page_engine_gpus", as_of=window.end, look_back=PLACED_LOOK_BACK)
     return Fleet(
         now=now,
         targets=watched,
         gpus=states.gpu_states(gpus, found, now),
-        engines=states.engine_states(engines, watched, found, now),
+        engines=states.engine_states(engines, watched, found, now, placed),
         incidents=found,
+        placements=placed,
     )
 
 

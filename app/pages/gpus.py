@@ -9,9 +9,11 @@ import streamlit as st
 
 from app import format as form
 from app import theme
-from app.pages import facts, gpu_charts, parts, states, tables, tiles
+from app.pages import facts, gpu_charts, parts, placements, states, tables, tiles
 from app.view import View
 
+PROCESSES = 8
+"""Processes named before "and n more"."""
 ROWS = 200
 """Rows of the table before "and n more"."""
 
@@ -119,9 +121,10 @@ def _one(at: parts.Here, fleet: facts.Fleet, gpu: str, mig: str) -> None:
     parts.first_line(one_answer(at, row, mine, state))
     _choose_gpu(at, fleet, row)
     _incident(at, mine)
-    engines = states.gpu_engines(row, fleet.targets)
+    engines = states.gpu_engines(row, fleet.targets, fleet.placements)
     parts.facts_row(_facts(at, row, engines, fleet))
-    _engine_links(at, engines)
+    _engine_links(at, engines, placements.on_gpu(fleet.placements, gpu, mig))
+    _processes(at, gpu, mig)
     gpu_charts.draw_all(at, row, mine, gpu_charts.reservation(fleet, engines))
 
 
@@ -217,6 +220,7 @@ def _facts(
         of_engines = fleet.targets.filter(pl.col("target").is_in(engines) & pl.col("project").is_not_null())
         project = ", ".join(sorted(set(of_engines["project"]))) or project
     xid = row["xid_last"]
+    host = facts.host(at.store, row["host"], at.window)
     return [
         (at.say("kind_of_gpu"), row["gpu_model"] or "", None),
         ("pod", owner, at.say("about_pod")),
@@ -230,14 +234,47 @@ def _facts(
         ("XID", form.count(xid) if xid else at.say("xid_none") if xid == 0 else "", at.say("about_xid")),
         (at.say("target"), row["target"], None),
         ("UUID", row["gpu_uuid"], None),
+        *_host_facts(at, host),
     ]
 
 
-def _engine_links(at: parts.Here, engines: list[str]) -> None:
+def _host_facts(at: parts.Here, host: dict[str, Any] | None) -> list[tuple[str, str, str | None]]:
+    """How busy the GPU's host is, where a node_exporter tells."""
+    if host is None:
+        return []
+    free, total = host["memory_available_bytes"], host["memory_total_bytes"]
+    memory = form.gibibytes(free) + (f" / {form.gibibytes(total)}" if total is not None else "")
+    return [
+        (at.say("host_cpu"), form.percent(host["cpu_busy_ratio"]), at.say("about_host_cpu")),
+        (at.say("host_memory"), memory, at.say("about_host_memory")),
+    ]
+
+
+def _engine_links(at: parts.Here, engines: list[str], placed: list[placements.Placed]) -> None:
     if not engines:
         st.markdown(f":gray[{at.say('no_engine_on_gpu')}]", help=at.say("no_engine_on_gpu_cure"))
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f":gray[{at.say('engines_on_gpu')}]", width="content")
+        known = {one.target: one for one in placed}
         for target in engines:
             parts.link("engines", at.view.shared().but(engine=target), form.plain(target))
+            one = known.get(target)
+            way = placements.way_text(at, one.source, one.last_seen) if one else at.say("placed_config")
+            st.markdown(f":gray[({way})]", help=at.say("about_engine_gpus"), width="content")
+
+
+def _processes(at: parts.Here, gpu: str, mig: str) -> None:
+    """Who holds memory on the GPU, where the source lists processes."""
+    found = facts.ask(
+        at.store, "page_gpu_processes", gpu=gpu, mig=mig, as_of=at.window.end, look_back=facts.LOOK_BACK
+    )
+    if found.is_empty():
+        return
+    named = [
+        f"{form.plain(row['name'] or '?')} {row['pid']}: {form.gibibytes(row['memory_used_bytes'])}"
+        for row in found.head(PROCESSES).iter_rows(named=True)
+    ]
+    if found.height > PROCESSES:
+        named.append(at.say("and_n_more", n=form.count(found.height - PROCESSES)))
+    st.markdown(f":gray[{at.say('processes')}: {' · '.join(named)}]", help=at.say("about_processes"))

@@ -1,7 +1,8 @@
 """From summed bucket increases to the percentiles that may be shown. Pure.
 
 A percentile is shown only where enough requests stand behind it and its rank falls into a finite bucket;
-else the reason is said in its place.
+else the reason is said in its place. An engine that counts requests and their seconds but no buckets has a
+mean and no percentile: the mean is shown and named as one.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ class Reading(NamedTuple):
     """The last finite edge, where the rank falls past it: the value is more than that."""
     requests: float
     needed: int
+    mean: float | None = None
+    """In place of a percentile, where there are no buckets to read one from."""
 
     @property
     def text(self) -> str:
-        """`1.2 s`, `> 2 560 s`, or `–`."""
+        """`1.2 s`, `> 2 560 s`, `avg 1.2 s`, or `–`."""
+        if self.mean is not None:
+            return f"avg{_SPACE}{form.latency(self.mean)}"
         if self.beyond is not None:
             return f">{_SPACE}{form.latency(self.beyond)}"
         return form.latency(self.value)
@@ -51,11 +56,37 @@ class Reading(NamedTuple):
 _SPACE = "\u00a0"
 
 
-def read(quantile: str, edges: Sequence[float], increases: Sequence[float]) -> Reading:
-    """A percentile (`p50`, `p95`, `p99`) of increases of cumulative buckets."""
+class Sums(NamedTuple):
+    """Requests of one engine and metric, added up."""
+
+    edges: list[float]
+    increases: list[float]
+    """Of the cumulative buckets, one per edge."""
+    seconds: float | None
+    """What the requests took together; None where that is not known."""
+
+    @property
+    def mean_only(self) -> bool:
+        """Whether there are no buckets but the one that holds all."""
+        return len(self.edges) == 1
+
+    @property
+    def mean(self) -> float | None:
+        """Seconds a request; None without requests."""
+        requests = self.increases[-1] if self.increases else 0.0
+        return self.seconds / requests if self.seconds is not None and requests > 0 else None
+
+
+def read(
+    quantile: str, edges: Sequence[float], increases: Sequence[float], seconds: float | None = None
+) -> Reading:
+    """A percentile (`p50`, `p95`, `p99`) of increases of cumulative buckets; the mean where the only bucket
+    is +Inf."""
     requests = increases[-1] if increases else 0.0
     needed = NEEDED[quantile]
     nothing = Reading(None, None, None, None, requests, needed)
+    if len(edges) == 1:
+        return nothing._replace(mean=Sums(list(edges), list(increases), seconds).mean)
     if requests < needed:
         return nothing
     found = histogram_quantile(QUANTILES[quantile], edges, increases)
@@ -65,25 +96,35 @@ def read(quantile: str, edges: Sequence[float], increases: Sequence[float]) -> R
     return Reading(found.value, found.lo or 0.0, found.hi, None, requests, needed)
 
 
-def total(rows: pl.DataFrame) -> dict[tuple[Any, ...], tuple[list[float], list[float]]]:
-    """`page_latency` rows added up over their steps: (target, replica, model, metric) → edges, increases.
+def total(rows: pl.DataFrame) -> dict[tuple[Any, ...], Sums]:
+    """`page_latency` rows added up over their steps, by (target, replica, model, metric).
 
     An engine that changed its edges within the time is read on the edges that most requests were counted
     on; the others cannot be added to them.
     """
-    sums: dict[tuple[Any, ...], dict[tuple[float, ...], list[float]]] = {}
+    sums: dict[tuple[Any, ...], dict[tuple[float, ...], Sums]] = {}
     for row in rows.iter_rows(named=True):
         by_edges = sums.setdefault(tuple(row[name] for name in KEY), {})
-        edges = tuple(row["edges_seconds"])
-        before = by_edges.get(edges)
-        now = row["increases"]
-        by_edges[edges] = now if before is None else [a + b for a, b in zip(before, now, strict=True)]
-    return {key: _most(by_edges) for key, by_edges in sums.items()}
+        now = Sums(row["edges_seconds"], row["increases"], row["sum_seconds"])
+        before = by_edges.get(tuple(now.edges))
+        by_edges[tuple(now.edges)] = now if before is None else _added(before, now)
+    return {key: max(by_edges.values(), key=lambda one: one.increases[-1]) for key, by_edges in sums.items()}
 
 
-def _most(by_edges: dict[tuple[float, ...], list[float]]) -> tuple[list[float], list[float]]:
-    edges, increases = max(by_edges.items(), key=lambda item: item[1][-1])
-    return list(edges), increases
+def _added(a: Sums, b: Sums) -> Sums:
+    increases = [one + other for one, other in zip(a.increases, b.increases, strict=True)]
+    known = a.seconds is not None and b.seconds is not None
+    return Sums(a.edges, increases, a.seconds + b.seconds if known else None)  # type: ignore[operator]
+
+
+def means(rows: pl.DataFrame) -> pl.DataFrame:
+    """`page_latency` rows of one engine and metric: the mean per step (`ts`, `mean` in seconds)."""
+    found = [
+        (ts, sums.mean)
+        for (ts,), step in rows.partition_by("ts", as_dict=True, maintain_order=True).items()
+        for sums in total(step).values()
+    ]
+    return pl.DataFrame(found, schema={"ts": pl.Datetime, "mean": pl.Float64}, orient="row").sort("ts")
 
 
 SERIES_SCHEMA = {
@@ -106,9 +147,9 @@ def series(rows: pl.DataFrame, quantiles: Sequence[str] = tuple(QUANTILES)) -> p
     """
     found = []
     for (ts,), step in rows.partition_by("ts", as_dict=True, maintain_order=True).items():
-        for edges, increases in total(step).values():
+        for sums in total(step).values():
             for quantile in quantiles:
-                reading = read(quantile, edges, increases)
+                reading = read(quantile, *sums)
                 low = reading.high / 2 if reading.low == 0 and reading.high else reading.low
                 found.append(
                     (
@@ -128,6 +169,8 @@ def series(rows: pl.DataFrame, quantiles: Sequence[str] = tuple(QUANTILES)) -> p
 def describe(reading: Reading) -> str:
     """`1.2 s (1 – 2.5 s), n 204`, or `– (n 7, 20 needed)`."""
     n = form.count(reading.requests)
+    if reading.mean is not None:
+        return f"{reading.text}, n{_SPACE}{n}"
     if reading.value is None and reading.beyond is None:
         if reading.requests < reading.needed:
             return f"{form.UNKNOWN} (n{_SPACE}{n}, {reading.needed} needed)"

@@ -79,7 +79,7 @@ def _nothing_known(at: parts.Here, silent: pl.DataFrame, *, fires: bool) -> list
 def well(at: parts.Here, fleet: facts.Fleet) -> str:
     """`6 engines and 32 GPUs well`, or of how many where it is not all of them."""
     words = []
-    for frame, key in ((fleet.engines, "n_engines"), (fleet.gpus, "n_gpus")):
+    for frame, key in ((states.serving(fleet.engines), "n_engines"), (fleet.gpus, "n_gpus")):
         if frame.is_empty():
             continue
         good = frame.filter(pl.col("state") == "well").height

@@ -113,14 +113,24 @@ def gpu_states(gpus: pl.DataFrame, incidents: pl.DataFrame, now: datetime) -> pl
     )
 
 
-def gpu_engines(gpu: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
-    """The targets of the engines that are configured to use a GPU, by its UUID or as `host/index`."""
+def gpu_engines(
+    gpu: Mapping[str, Any], targets: pl.DataFrame, placements: pl.DataFrame | None = None
+) -> list[str]:
+    """The targets of the engines that use a GPU: configured to, by its UUID or as `host/index`, or found on
+    it (`page_engine_gpus`)."""
     names = {gpu["gpu_uuid"], f"{gpu['host']}/{gpu['gpu_index']}"}
-    return [
+    configured = [
         row["target"]
         for row in targets.select("target", "gpus").iter_rows(named=True)
         if row["gpus"] and names.intersection(row["gpus"])
     ]
+    if placements is None:
+        return configured
+    mig = gpu.get("mig_instance")
+    found = placements.filter(pl.col("gpu_uuid") == gpu["gpu_uuid"])
+    if mig is not None:
+        found = found.filter(pl.col("mig_instance").is_in([mig, ""]))
+    return list(dict.fromkeys([*configured, *found["target"]]))
 
 
 def gpu_list(gpus: Sequence[str]) -> str:
@@ -163,18 +173,28 @@ def incident_place(incident: Mapping[str, Any]) -> str:
     return " ".join(str(word) for word in words if word)
 
 
-def engines_of(incident: Mapping[str, Any], targets: pl.DataFrame) -> list[str]:
-    """The targets of the engines an incident is about: itself, or those configured to use its GPU."""
+def engines_of(
+    incident: Mapping[str, Any], targets: pl.DataFrame, placements: pl.DataFrame | None = None
+) -> list[str]:
+    """The targets of the engines an incident is about: itself, or those that use its GPU."""
     labels = read_json(incident["labels"])
     subject = subject_of(incident["subject"], incident["labels"])
     if subject is not None:
         place = {"host": labels.get("host"), "gpu_index": labels.get("gpu_index")}
-        found = gpu_engines({"gpu_uuid": subject.gpu, **place}, targets)
+        gpu = {"gpu_uuid": subject.gpu, "mig_instance": subject.mig, **place}
+        found = gpu_engines(gpu, targets, placements)
         named = labels.get("engine_target")
         return [*found, *([str(named)] if named and named not in found else [])]
     if incident["subject"].startswith("engine:"):
         return [str(labels.get("target") or incident["subject"].removeprefix("engine:"))]
     return []
+
+
+def serving(engines: pl.DataFrame) -> pl.DataFrame:
+    """The engines themselves: a router, a gateway or a probe shows the same requests once more, so its
+    figures are added to nothing. Where only those are watched, they stand for what they see."""
+    own = engines.filter(pl.col("role") == "engine")
+    return engines if own.is_empty() else own
 
 
 def is_frozen(engine: Mapping[str, Any]) -> bool:
@@ -188,16 +208,20 @@ def is_frozen(engine: Mapping[str, Any]) -> bool:
 
 
 def engine_states(
-    engines: pl.DataFrame, targets: pl.DataFrame, incidents: pl.DataFrame, now: datetime
+    engines: pl.DataFrame,
+    targets: pl.DataFrame,
+    incidents: pl.DataFrame,
+    now: datetime,
+    placements: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """`page_engines` with `state` and `verdict`.
 
-    An engine's verdict is that of an incident on itself or on a GPU it is configured to use; where there
-    is none, the verdict is empty: none is made up.
+    An engine's verdict is that of an incident on itself or on a GPU it uses; where there is none, the
+    verdict is empty: none is made up.
     """
     troubles: dict[str, tuple[str, str]] = {}
     for incident in open_incidents(incidents).iter_rows(named=True):
-        for target in engines_of(incident, targets):
+        for target in engines_of(incident, targets, placements):
             troubles.setdefault(target, (incident_state(incident["state"]), incident["title"]))
     states, verdicts = [], []
     for row in engines.iter_rows(named=True):

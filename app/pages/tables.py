@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import format as form
 from app import theme
-from app.pages import facts, latency, parts, states
+from app.pages import facts, latency, parts, probe_charts, states
 from app.view import View, Window, step_for
 
 RECENT = timedelta(minutes=5)
@@ -32,13 +32,14 @@ def recent_p95(at: parts.Here, engines: pl.DataFrame) -> dict[tuple[Any, ...], l
         from_start=True,
     )
     return {
-        (target, replica, model): latency.read("p95", edges, increases)
-        for (target, replica, model, _), (edges, increases) in latency.total(rows).items()
+        (target, replica, model): latency.read("p95", *sums)
+        for (target, replica, model, _), sums in latency.total(rows).items()
     }
 
 
 def trends(at: parts.Here, engines: pl.DataFrame) -> dict[tuple[Any, ...], list[float]]:
-    """TTFT p95 per step of the last hour, seconds; steps with too few requests are left out."""
+    """TTFT p95 (the mean, where an engine has no more) per step of the last hour, seconds; steps with too few
+    requests are left out."""
     step = step_for(TREND.total_seconds(), TREND_POINTS)
     rows = facts.latency(
         at.store,
@@ -49,8 +50,8 @@ def trends(at: parts.Here, engines: pl.DataFrame) -> dict[tuple[Any, ...], list[
     )
     found: dict[tuple[Any, ...], list[float]] = {}
     for row in rows.iter_rows(named=True):
-        reading = latency.read("p95", row["edges_seconds"], row["increases"])
-        value = reading.value if reading.beyond is None else reading.beyond
+        reading = latency.read("p95", row["edges_seconds"], row["increases"], row["sum_seconds"])
+        value = next((one for one in (reading.beyond, reading.value, reading.mean) if one is not None), None)
         if value is not None:
             found.setdefault((row["target"], row["replica"], row["model"]), []).append(value)
     return found
@@ -61,6 +62,8 @@ def engine_rows(at: parts.Here, fleet: facts.Fleet) -> pl.DataFrame:
     found = recent_p95(at, fleet.engines)
     keys = list(fleet.engines.select("target", "replica", "model").iter_rows())
     readings = [found.get(key) for key in keys]
+    probes = fleet.engines.filter(pl.col("role") == "probe")["target"].to_list()
+    probed = probe_charts.summaries(at, probes, TREND.total_seconds())
     rated = fleet.engines.with_columns(
         pl.Series(
             "p95",
@@ -68,7 +71,16 @@ def engine_rows(at: parts.Here, fleet: facts.Fleet) -> pl.DataFrame:
             dtype=pl.Float64,
         ),
         pl.Series(
-            "p95_text", [form.UNKNOWN if one is None else one.text for one in readings], dtype=pl.String
+            "p95_text",
+            [
+                probe_charts.p95_text(probed[key[0]])
+                if key[0] in probed
+                else form.UNKNOWN
+                if one is None
+                else one.text
+                for key, one in zip(keys, readings, strict=True)
+            ],
+            dtype=pl.String,
         ),
         pl.Series("requests", [None if one is None else one.requests for one in readings], dtype=pl.Float64),
     )
@@ -96,12 +108,18 @@ def name_of(engine: dict[str, Any]) -> str:
     return str(target) if replica in ("", "0") else f"{target} / {replica}"
 
 
+def _named_with_role(at: parts.Here, engine: dict[str, Any]) -> str:
+    """The name, and what it is where it is no engine."""
+    name = name_of(engine)
+    return name if engine["role"] == "engine" else f"{name} · {at.say('role_' + engine['role'])}"
+
+
 def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
     """Draw the table; the view of the engine whose row was just chosen, if one was."""
     shown = pl.DataFrame(
         {
             "state": [theme.MARKS[state] for state in rows["state"]],
-            "engine": [name_of(row) for row in rows.iter_rows(named=True)],
+            "engine": [_named_with_role(at, row) for row in rows.iter_rows(named=True)],
             "model": [
                 form.shorten((model or "").rstrip("/").rpartition("/")[2] or form.UNKNOWN, 34)
                 for model in rows["model"]

@@ -2,26 +2,31 @@
 -- A row whose increase covers more than max_interval seconds is a gap and is left out.
 -- parameters: targets (list), metrics (list of ttft, itl, …), from_ts, to_ts (UTC), step (seconds),
 --   origin (UTC, where steps start), max_interval (seconds).
--- grain: target + replica + model + metric + edge set + step. increases[i] belongs to edges_seconds[i].
+-- grain: target + replica + model + metric + edge set + step. increases[i] belongs to edges_seconds[i];
+--   sum_seconds is what the requests of the step took together, NULL where a scrape did not say. +Inf as the only
+--   edge: a mean and no percentile.
 WITH bucket AS (
   SELECT
     target, replica, model, metric, edge_set_id,
     time_bucket(to_seconds($step), ts, $origin::TIMESTAMP) AS ts,
     unnest(increases)               AS increase,
-    generate_subscripts(increases, 1) AS place
+    generate_subscripts(increases, 1) AS place,
+    sum_increase_seconds            AS seconds  -- of the whole row: the same beside each of its buckets
   FROM engine_histogram
   WHERE ts > $from_ts AND ts <= $to_ts
     AND metric IN (SELECT unnest($metrics::VARCHAR[]))
     AND target IN (SELECT unnest($targets::VARCHAR[]))
     AND increases IS NOT NULL AND interval_seconds <= $max_interval
 ), summed AS (
-  SELECT target, replica, model, metric, edge_set_id, ts, place, sum(increase) AS increase
+  SELECT
+    target, replica, model, metric, edge_set_id, ts, place, sum(increase) AS increase,
+    CASE WHEN count(seconds) = count(*) THEN sum(seconds) END AS seconds
   FROM bucket
   GROUP BY ALL
 )
 SELECT
   target, replica, model, metric, ts, any_value(e.edges_seconds) AS edges_seconds,
-  list(increase ORDER BY place) AS increases
+  list(increase ORDER BY place) AS increases, any_value(seconds) AS sum_seconds
 FROM summed JOIN edge_set AS e USING (edge_set_id)
 GROUP BY target, replica, model, metric, edge_set_id, ts
 ORDER BY target, replica, model, metric, ts

@@ -56,6 +56,7 @@ def rows(*steps: tuple[int, list[float], list[float]]) -> pl.DataFrame:
                 "ts": datetime(2026, 1, 1, 0, minute),
                 "edges_seconds": edges,
                 "increases": increases,
+                "sum_seconds": 2.0 * increases[-1],
             }
             for minute, edges, increases in steps
         ],
@@ -69,13 +70,13 @@ def rows(*steps: tuple[int, list[float], list[float]]) -> pl.DataFrame:
 
 def test_steps_add_up_bucket_by_bucket() -> None:
     sums = latency.total(rows((0, EDGES, [1, 2, 3, 4, 5, 6]), (1, EDGES, [0, 0, 0, 1, 1, 1])))
-    assert sums == {("t", "0", None, "ttft"): (EDGES, [1, 2, 3, 5, 6, 7])}
+    assert sums == {("t", "0", None, "ttft"): (EDGES, [1, 2, 3, 5, 6, 7], 14.0)}
 
 
 def test_other_edges_are_never_added_to_these() -> None:
     other = [1.0, inf]
     sums = latency.total(rows((0, EDGES, [1, 2, 3, 4, 5, 6]), (1, other, [50, 90])))
-    assert sums == {("t", "0", None, "ttft"): (other, [50, 90])}
+    assert sums == {("t", "0", None, "ttft"): (other, [50, 90], 180.0)}
 
 
 def test_a_series_says_in_each_step_what_is_known() -> None:
@@ -95,3 +96,18 @@ def test_the_band_of_the_lowest_bucket_does_not_start_at_zero_which_a_log_axis_c
 
 def test_no_rows_are_an_empty_series() -> None:
     assert latency.series(rows((0, EDGES, [0] * 6)).clear()).is_empty()
+
+
+def test_without_buckets_there_is_a_mean_that_is_named_as_one_and_no_percentile() -> None:
+    # 8 requests took 10 s together: 1.25 s each. Rank 95 is not known, and not "> 0 s" either.
+    reading = latency.read("p95", [inf], [8.0], 10.0)
+    assert (reading.value, reading.beyond, reading.mean) == (None, None, 1.25)
+    assert spaced(reading.text) == "avg 1.25 s"
+    assert spaced(latency.describe(reading)) == "avg 1.25 s, n 8"
+    assert latency.read("p95", [inf], [0.0], 0.0).text == "–"
+    assert latency.read("p95", [inf], [8.0], None).text == "–"
+
+
+def test_the_mean_of_each_step_is_its_seconds_by_its_requests() -> None:
+    found = latency.means(rows((0, [inf], [4.0]), (1, [inf], [0.0])))
+    assert found.rows() == [(datetime(2026, 1, 1), 2.0), (datetime(2026, 1, 1, 0, 1), None)]

@@ -1,0 +1,20 @@
+-- purpose: how the probes of each target went over the look-back: exact percentiles, as each request is stored.
+-- parameters: targets (list), as_of (UTC), look_back (seconds).
+-- grain: target. Percentiles are of the probes that succeeded; cost is NULL where no price is configured.
+SELECT
+  target,
+  count(*)                         AS probes,
+  count(*) FILTER (NOT ok)         AS failures,
+  count(ttft_seconds) FILTER (ok)  AS timed,
+  quantile_cont(ttft_seconds, 0.5) FILTER (ok)  AS ttft_p50,
+  quantile_cont(ttft_seconds, 0.95) FILTER (ok) AS ttft_p95,
+  quantile_cont(e2e_seconds, 0.5) FILTER (ok)   AS e2e_p50,
+  quantile_cont(tpot_seconds, 0.5) FILTER (ok)  AS tpot_p50,
+  sum(cost)                        AS cost,
+  any_value(currency)              AS currency,
+  arg_max(error, ts)               AS last_error,
+  max(ts)                          AS last_at
+FROM probe
+WHERE target IN (SELECT unnest($targets::VARCHAR[])) AND ts > $as_of - to_seconds($look_back) AND ts <= $as_of
+GROUP BY target
+ORDER BY target
