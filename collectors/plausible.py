@@ -85,6 +85,8 @@ ENGINE: Mapping[str, Limits] = {
     "memory_reservation_ratio": RATIO,
     "process_start_time_seconds": UNIX_SECONDS,
     "process_resident_bytes": COUNT,
+    "model_memory_bytes": COUNT,
+    "model_gpu_memory_bytes": COUNT,
 }
 
 

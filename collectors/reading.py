@@ -71,6 +71,10 @@ class EngineSample(NamedTuple):
     memory_reservation_ratio: float | None = None
     process_start_time_seconds: float | None = None
     process_resident_bytes: float | None = None
+    model_memory_bytes: float | None = None
+    """What the loaded model takes in all, host and GPU memory together."""
+    model_gpu_memory_bytes: float | None = None
+    """The part of it in GPU memory; the rest is computed on the CPU."""
 
 
 class Histogram(NamedTuple):

@@ -5,6 +5,9 @@ ALTER TABLE target ADD COLUMN found_names VARCHAR;  -- JSON object: canonical na
 ALTER TABLE target ADD COLUMN origin VARCHAR;       -- where the target list has it from: config, discovery, file_sd,
                                                     -- http_sd, dns_sd, prometheus_targets, kubernetes, prometheus
 
+ALTER TABLE engine_sample ADD COLUMN model_memory_bytes DOUBLE;      -- of the loaded model, host and GPU together
+ALTER TABLE engine_sample ADD COLUMN model_gpu_memory_bytes DOUBLE;  -- the part of it in GPU memory
+
 CREATE TABLE gpu_process (             -- grain: one process on one GPU or MIG instance, per scrape
   ts                TIMESTAMP NOT NULL,
   target            VARCHAR NOT NULL,
