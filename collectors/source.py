@@ -119,6 +119,14 @@ class ExpositionKind(ABC, Generic[P]):
             if not self.not_with_labels & labels
         )
 
+    def wants(self, name: str) -> bool:
+        """Whether a series of that name can say something, whatever its labels; for whoever asks by name."""
+        return self.place(name, {}) is not Nowhere.UNWANTED
+
+    def marked(self, name: str) -> bool:
+        """Whether the name is one that only this kind shows."""
+        return any(fnmatchcase(plain(name), mark) for mark in self.marks)
+
     def reader(self) -> Callable[[bytes], Reading]:
         """A reader with its own memory of series."""
         return _ExpositionReader(self).read

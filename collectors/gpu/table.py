@@ -99,6 +99,11 @@ class GpuKind(ExpositionKind[GpuPlace]):
             for rank, named in enumerate(names)
         }
 
+    def wants(self, name: str) -> bool:
+        """Whether the tables have the name."""
+        key = plain(name)
+        return key in self._targets or key.removesuffix("_total") in self._targets
+
     def place(self, name: str, labels: dict[str, str]) -> GpuPlace | Nowhere:
         """Where a series goes: UNOWNED when it names no GPU."""
         key = plain(name)
