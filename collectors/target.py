@@ -98,39 +98,17 @@ class Tls(Settings):
     """The name the certificate is for, where it is not the host in the URL."""
 
 
-class TargetSettings(Pace):
-    """What a single target and a list of targets have in common."""
+class Access(Settings):
+    """What is sent along, and how the other side is checked."""
 
-    kind: str = "auto"
-    """What answers there; `auto` finds out from the answer."""
-    labels: dict[str, str] = Field(default_factory=dict)
-    """Shown with the target, for filtering."""
-    project: str | None = None
-    """Who pays for it."""
-    environment: str | None = None
-    """Production, staging, …"""
-    model: str | None = None
-    """The model's name, where the engine does not say it (llama.cpp, TGI)."""
     basic_auth: BasicAuth | None = None
     """User name and password."""
     bearer_token: SecretStr | None = None
     """Sent as `Authorization: Bearer …`."""
     bearer_token_file: str | None = None
-    """A file that holds the token instead; read at each scrape, so a rotated one is taken up."""
+    """A file that holds the token instead; read at each request, so a rotated one is taken up."""
     tls: Tls = Tls()
-    """For https targets."""
-    memory_reservation_ratio: float | None = Field(default=None, gt=0, le=1)
-    """The share of its GPUs' memory the engine takes at start, where the engine does not say it."""
-
-    @field_validator("kind")
-    @classmethod
-    def _known_kind(cls, value: str) -> str:
-        known = kind_names()
-        if value not in known:
-            near = difflib.get_close_matches(value.lower(), known, n=1)
-            cure = f"did you mean {near[0]}?" if near else "the kinds are " + ", ".join(known)
-            raise ValueError(f"{value!r} is not a known kind; {cure}")
-        return value
+    """For https."""
 
     @field_validator("bearer_token")
     @classmethod
@@ -146,6 +124,33 @@ class TargetSettings(Pace):
             raise ValueError("`bearer_token` is set too; keep one of the two")
         if value is not None and info.data.get("basic_auth") is not None:
             raise ValueError("`basic_auth` is set too; keep one of the two")
+        return value
+
+
+class TargetSettings(Access, Pace):
+    """What a single target and a list of targets have in common."""
+
+    kind: str = "auto"
+    """What answers there; `auto` finds out from the answer."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Shown with the target, for filtering."""
+    project: str | None = None
+    """Who pays for it."""
+    environment: str | None = None
+    """Production, staging, …"""
+    model: str | None = None
+    """The model's name, where the engine does not say it (llama.cpp, TGI)."""
+    memory_reservation_ratio: float | None = Field(default=None, gt=0, le=1)
+    """The share of its GPUs' memory the engine takes at start, where the engine does not say it."""
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, value: str) -> str:
+        known = kind_names()
+        if value not in known:
+            near = difflib.get_close_matches(value.lower(), known, n=1)
+            cure = f"did you mean {near[0]}?" if near else "the kinds are " + ", ".join(known)
+            raise ValueError(f"{value!r} is not a known kind; {cure}")
         return value
 
 
