@@ -6,7 +6,7 @@ must be remembered between scrapes: each target's reader, the last histogram buc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -47,6 +47,12 @@ class Scraped(NamedTuple):
     fetched: Fetched
     reading: Reading | None
     error: str | None
+    body_bytes: int | None = None
+    """How large the answer was, where `fetched` does not hold it."""
+
+
+Also = Callable[[Writer, Sequence[Scraped]], None]
+"""What else belongs into the transaction that writes these."""
 
 
 @dataclass
@@ -54,6 +60,8 @@ class Ingest:
     """The one place where answers become rows. Not thread-safe: one batch at a time."""
 
     store: Store
+    describes: bool = True
+    """Whether table `target` is told what an answer shows; not when what is read is long past."""
     readers: dict[str, TargetReader] = field(default_factory=dict)
     known: dict[str, Known] = field(default_factory=dict)
     lasts: dict[Key, Last] = field(default_factory=dict)
@@ -91,8 +99,8 @@ class Ingest:
         self.identities.learn(target.name, reading.gpus)
         return Scraped(target, ts, fetched, reading, None)
 
-    def commit(self, batch: Iterable[Scraped]) -> None:
-        """Write a batch in one transaction.
+    def commit(self, batch: Iterable[Scraped], also: Also | None = None) -> None:
+        """Write a batch in one transaction, and what `also` writes for it.
 
         When the store refuses it, its targets are written one by one, and the one that cannot be stored is
         written as a failed scrape: one odd answer must not cost the others theirs. Raises what the store
@@ -100,20 +108,35 @@ class Ingest:
         """
         whole = list(batch)
         try:
-            self._write(whole)
+            self._write(whole, also)
         except UNSTORABLE:
             for scraped in whole:
                 try:
-                    self._write([scraped])
+                    self._write([scraped], also)
                 except UNSTORABLE as error:
                     words = f"infermeter could not store this, please report: {type(error).__name__}: {error}"
-                    self._write([scraped._replace(reading=None, error=words.splitlines()[0][:500])])
+                    self._write([scraped._replace(reading=None, error=words.splitlines()[0][:500])], also)
 
-    def _write(self, batch: list[Scraped]) -> None:
+    def prime(self, batch: Iterable[Scraped]) -> None:
+        """Remember a batch that is written elsewhere: what follows it counts from there.
+
+        The next histogram row of each series writes its base, as the one before may not be in the store yet.
+        """
         with self.store.write() as writer:
             writing = _Batch(writer, self)
             for scraped in batch:
                 writing.add(scraped)
+        self.known.update(writing.known)
+        self.lasts.update({key: last._replace(base_ts=datetime.min) for key, last in writing.lasts.items()})
+        self.edge_sets.update(writing.edge_sets)
+
+    def _write(self, batch: list[Scraped], also: Also | None = None) -> None:
+        with self.store.write() as writer:
+            writing = _Batch(writer, self)
+            for scraped in batch:
+                writing.add(scraped)
+            if also is not None:
+                also(writer, batch)
             for table, values in writing.rows.items():
                 if values:
                     writer.append(table, frames.frame(table, values))
@@ -175,7 +198,7 @@ class _Batch:
             counts = (reading.lines, reading.rejected_lines, reading.unowned_lines)
         row = (
             scraped.ts, scraped.target.name, scraped.error is None, fetched.status, fetched.duration_seconds,
-            len(fetched.body) or None, *counts, scraped.error,
+            scraped.body_bytes or len(fetched.body) or None, *counts, scraped.error,
         )  # fmt: skip
         self.rows["scrape"].append(row)
         if reading is not None and scraped.error is None:
@@ -201,7 +224,7 @@ class _Batch:
             self.lasts[series] = step.last
             self._histogram(series, step, histogram.count)
         description = (reading.source, reading.role, reading.missing, reading.notes, reading.found_names)
-        if known.described != description:
+        if self.before.describes and known.described != description:
             self.writer.run(
                 "describe_target", target=target.name, found_kind=reading.source, role=reading.role,
                 missing=list(reading.missing), notes=list(reading.notes),
