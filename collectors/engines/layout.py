@@ -3,40 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
-from collectors.engines.series import LARGEST, ROWS_CAP, EnginePlace, Group, Row, find_rows, keep_apart
-from collectors.plausible import COUNT, ENGINE, OddValues, cannot_be
+from collectors.engines.cells import (
+    LIMITS,
+    MEASURES,
+    NARROW,
+    Cells,
+    Getter,
+    How,
+    Made,
+    bucket_fault,
+    countable,
+    made_of,
+    odd_values,
+    taking,
+    what_can_be,
+)
+from collectors.engines.series import (
+    LARGEST,
+    ROWS_CAP,
+    EnginePlace,
+    Group,
+    Part,
+    Row,
+    find_rows,
+    keep_apart,
+)
+from collectors.plausible import COUNT, OddValues
 from collectors.reading import EngineSample, Histogram
 from collectors.source import Rows
 
-Cells = list[float | None]
-
-_MEASURES = EngineSample._fields[4:]
 _ADDITIVE_ON_FIRST_ROW = frozenset({"http_4xx_total", "http_5xx_total"})
 """Counts of the whole endpoint: on every row they would be added up once per replica."""
 BUCKETS_CAP = 250_000
 """Buckets of all histograms of one target. 1000 rows of vLLM's 7 histograms of 23 buckets have 161 000."""
 
-_LIMITS = tuple((position, *ENGINE[column]) for position, column in enumerate(_MEASURES))
-_NARROW = tuple(limits for limits in _LIMITS if limits[1:] != COUNT)
-"""Position, least and largest; of the columns that can hold less than any count can."""
+_SCALED: frozenset[Part] = frozenset({"value", "sum", "mean_sum", "mean_count"})
+"""Parts whose values are of the name's unit; of a bucket it is the edge that is."""
+
+_NEVER_ZERO = frozenset({"ttft", "e2e"})
+"""Latencies that take time; a request that did not queue, or made one token, has others that are 0. vLLM
+0.5.1 with chunked prefill counted all its first tokens at 0 s (vllm #6337)."""
 
 
-class _Sum(NamedTuple):
-    """A cell made of several."""
+class Combined(NamedTuple):
+    """Columns made of others, as `table.EngineKind` declares them."""
 
-    cells: tuple[int, ...]
-    largest: bool
+    added: Mapping[str, tuple[str, ...]]
+    plus: Mapping[str, tuple[str, ...]]
+    ratios: Mapping[str, tuple[str, str]]
 
 
 class _Buckets(NamedTuple):
     row: Row
     metric: str
     edges_seconds: tuple[float, ...]
-    buckets: Callable[[Cells], tuple[float | None, ...]]
+    buckets: Getter
     sum_cell: int
     count_cell: int
 
@@ -56,40 +81,35 @@ class EngineLayout:
         role: str,
         yields: tuple[str, ...],
         metrics: tuple[str, ...],
-        added: Mapping[str, tuple[str, ...]],
+        combined: Combined,
+        copies: frozenset[str],
         notes: tuple[str, ...],
     ) -> None:
         self._count = len(places)
-        self._constants: Cells = [None]
         self._unknown = self._count
+        self._constants: Cells = [None]
         self._scaled: list[tuple[int, float]] = []
-        self._sums: list[_Sum] = []
+        self._sums: list[Made] = []
         self._notes: list[str] = []
+        self._found: dict[str, str] = {}
+        self._combined: dict[str, str] = {}
         self._odd = OddValues()
-        self._rows: list[
-            tuple[tuple[str, str, str, str | None], Callable[[Cells], tuple[float | None, ...]]]
-        ] = []
+        self._rows: list[tuple[tuple[str, str, str, str | None], Getter]] = []
         self._histograms: list[_Buckets] = []
+        uses = [(number, use) for number, place in enumerate(places) for use in (place, *place.also)]
+        cells = self._cells_of(uses)
+        self._next_sum = self._count + len(self._constants) + len(self._scaled)
 
-        for number, place in enumerate(places):
-            if place.constant is not None:
-                self._constants.append(place.constant)
-            if place.scale != 1.0 and place.part in ("value", "sum"):
-                self._scaled.append((number, place.scale))
-        self._next_sum = self._count + len(self._constants)
-        self._cell_of = self._cells_of(places)
-
-        present: set[str] = set()
         rows, left_out = find_rows(places)
         if left_out:
             self._notes.append(f"{left_out} replicas and models past the first {ROWS_CAP} are left out")
         groups: dict[Row | str | None, Group] = {}
-        for number, place in enumerate(places):
+        for cell, (_, place) in zip(cells, uses, strict=True):
             key = place.replica if place.model is None else Row(place.replica or "0", place.model)
             group = groups.get(key)
             if group is None:
-                group = groups[key] = Group(self._make)
-            group.add(number, self._cell_of[number], place)
+                group = groups[key] = Group(self._make, copies)
+            group.add(cell, place)
         if nobodys := keep_apart(groups):
             self._notes.append(f"{nobodys} series without a replica or model beside those with one, left out")
         buckets = without = 0
@@ -97,13 +117,11 @@ class EngineLayout:
             # What names no model is of all models of its replica; what names no replica either, of all rows.
             keys = dict.fromkeys((row, row.replica, None))
             own = [groups[key] for key in keys if key in groups]
-            columns = self._columns(own, first_row=position == 0, added=added)
-            present |= columns.keys()
-            getter = itemgetter(*(columns.get(column, self._unknown) for column in _MEASURES))
+            columns = self._columns(own, first_row=position == 0, combined=combined)
+            getter = itemgetter(*(columns.get(column, self._unknown) for column in MEASURES))
             self._rows.append(((engine, role, row.replica, row.model), getter))
             for metric in metrics:
-                if found := self._buckets(row, metric, own):
-                    present.add(metric)
+                if found := self._buckets(row, metric, own) or self._mean(row, metric, own):
                     if buckets + len(found.edges_seconds) > BUCKETS_CAP:
                         without += 1
                         continue
@@ -111,8 +129,9 @@ class EngineLayout:
                     self._histograms.append(found)
         if without:
             self._notes.append(f"{without} histograms past the first {BUCKETS_CAP} buckets are left out")
-        self.missing = tuple(name for name in yields if name not in present)
-        self.found_names: tuple[tuple[str, str], ...] = ()
+        names = self._found | self._combined
+        self.missing = tuple(name for name in yields if name not in names)
+        self.found_names = tuple((name, names[name]) for name in yields if name in names)
         self.notes = (*notes, *dict.fromkeys(self._notes)) if self._rows else ()
 
     def rows(self, values: list[float]) -> Rows:
@@ -125,18 +144,18 @@ class EngineLayout:
             cells[: self._count] = [value if math.isfinite(value) else None for value in values]
         for number, scale in self._scaled:
             value = cells[number]
-            cells[number] = None if value is None else value * scale
+            cells.append(None if value is None else value * scale)
         for made in self._sums:
-            cells.append(_made(cells, made))
+            cells.append(made_of(cells, made))
         engines: list[EngineSample] = []
         odd: list[tuple[str, str]] = []
-        limits = _NARROW if clean else _LIMITS
+        limits = NARROW if clean else LIMITS
         for key, getter in self._rows:
             measured = getter(cells)
             for position, low, high in limits:
                 if (value := measured[position]) is not None and not low <= value <= high:
-                    odd.extend(_cannot_be(key, measured))
-                    measured = _what_can_be(measured)
+                    odd.extend(odd_values(key, measured))
+                    measured = what_can_be(measured)
                     break
             engines.append(EngineSample(*key, *measured))
         histograms: list[Histogram] = []
@@ -144,10 +163,14 @@ class EngineLayout:
             buckets = getter(cells)
             total, count = cells[sum_cell], cells[count_cell]
             if not clean:
-                if fault := _bucket_fault(buckets):
+                if fault := bucket_fault(buckets):
                     odd.append((metric, f"{metric}: {fault}, the histogram is left out"))
                     continue
-                total, count = _countable(total), _countable(count)
+                total, count = countable(total), countable(count)
+            if total == 0.0 and buckets[-1] and metric in _NEVER_ZERO:
+                odd.append(
+                    (metric, f"{metric}: requests are counted and their time is 0 in all, do not trust it")
+                )
             histograms.append(
                 Histogram(
                     row.replica, row.model, metric, edges, buckets,  # type: ignore[arg-type]
@@ -156,45 +179,64 @@ class EngineLayout:
             )  # fmt: skip
         return Rows([], engines, histograms, tuple(self._odd.notes(odd)))
 
-    def _cells_of(self, places: tuple[EnginePlace, ...]) -> dict[int, int]:
-        """Number of a place → the cell that holds its value."""
-        cells = {}
-        constant = self._count
-        for number, place in enumerate(places):
-            if place.constant is None:
-                cells[number] = number
-            else:
+    def _cells_of(self, uses: list[tuple[int, EnginePlace]]) -> list[int]:
+        """The cell that holds what each use of a series says: its value, a constant, or the value scaled."""
+        self._constants += [use.constant for _, use in uses if use.constant is not None]
+        constant, scaled = self._count, self._count + len(self._constants) - 1
+        cells = []
+        for number, use in uses:
+            if use.constant is not None:
                 constant += 1
-                cells[number] = constant
+                cells.append(constant)
+            elif use.scale != 1.0 and use.part in _SCALED:
+                self._scaled.append((number, use.scale))
+                cells.append(scaled + len(self._scaled))
+            else:
+                cells.append(number)
         return cells
 
     def _make(self, cells: Iterable[int], *, largest: bool = False) -> int:
         """The cell that adds up `cells` (or takes the largest)."""
         several = tuple(cells)
-        if len(several) == 1:
-            return several[0]
-        self._sums.append(_Sum(several, largest))
+        return several[0] if len(several) == 1 else self._derive(several, "largest" if largest else "sum")
+
+    def _derive(self, cells: tuple[int, ...], how: How) -> int:
+        self._sums.append(Made(cells, how))
         self._next_sum += 1
         return self._next_sum - 1
 
-    def _columns(
-        self, own: list[Group], *, first_row: bool, added: Mapping[str, tuple[str, ...]]
-    ) -> dict[str, int]:
+    def _columns(self, own: list[Group], *, first_row: bool, combined: Combined) -> dict[str, int]:
         """Canonical column → cell, for one row."""
-        names = dict.fromkeys(column for group in own for column in group.values)
-        columns = {}
-        for column in names:
+        columns: dict[str, int] = {}
+        for column in dict.fromkeys(column for group in own for column in group.values):
             if first_row or column not in _ADDITIVE_ON_FIRST_ROW:
                 rank = min(min(group.values[column]) for group in own if column in group.values)
-                cells = [group.value(column, rank) for group in own if rank in group.values.get(column, ())]
+                of = [group for group in own if rank in group.values.get(column, ())]
+                cells = [group.value(column, rank) for group in of]
                 columns[column] = self._make(cells, largest=column in LARGEST)
-        for column in sorted({zero for group in own for zero in group.zeroes} - columns.keys()):
+                self._found.setdefault(column, of[0].names[column, rank, "value"])
+        zeroes = {zero: exposed for group in own for zero, exposed in group.zeroes.items()}
+        for column in sorted(zeroes.keys() - columns.keys()):
             if first_row or column not in _ADDITIVE_ON_FIRST_ROW:
-                columns[column] = self._make((), largest=False)
-        for column, parts in added.items():
+                columns[column] = self._make(())
+                self._found.setdefault(column, zeroes[column])
+        for column, parts in combined.added.items():
             if all(part in columns for part in parts):
-                columns[column] = self._make(columns[part] for part in parts)
+                self._combine(columns, column, parts, "sum")
+        for column, parts in combined.plus.items():
+            there = tuple(part for part in parts if part in columns)
+            if column in columns and there:
+                self._combine(columns, column, (column, *there), "sum")
+        for column, (part, whole) in combined.ratios.items():
+            if column not in columns and part in columns and whole in columns:
+                self._combine(columns, column, (part, whole), "quotient")
         return columns
+
+    def _combine(self, columns: dict[str, int], column: str, parts: tuple[str, ...], how: How) -> None:
+        columns[column] = self._derive(tuple(columns[part] for part in parts), how)
+        sign = " + " if how == "sum" else " / "
+        names = [self._found.get(part) or self._combined[part] for part in parts]
+        self._combined.setdefault(column, sign.join(names))
 
     def _buckets(self, row: Row, metric: str, own: list[Group]) -> _Buckets | None:
         """One histogram of one row; several series of it (streamed or not …) are added up."""
@@ -202,7 +244,8 @@ class EngineLayout:
         if not ranks:
             return None
         rank = min(ranks)
-        ladders = [group.ladder(metric, rank) for group in own if rank in group.ladders.get(metric, ())]
+        of = [group for group in own if rank in group.ladders.get(metric, ())]
+        ladders = [group.ladder(metric, rank) for group in of]
         if any(ladder is None for ladder in ladders) or len({one.edges for one in ladders if one}) > 1:
             self._notes.append(f"{metric}: series with different bucket edges cannot be added up, left out")
             return None
@@ -212,53 +255,26 @@ class EngineLayout:
             self._notes.append(f"{metric}: there is no +Inf bucket, the histogram is left out")
             return None
         cells = [self._make(every) for every in zip(*(ladder.cells for ladder in same), strict=True)]
-        getter = itemgetter(*cells) if len(cells) > 1 else lambda every, only=cells[0]: (every[only],)
-        sums, counts = (
-            [cell for group in own if (cell := group.rest(metric, rank, part)) is not None]
-            for part in ("sum", "count")
-        )
+        self._found.setdefault(metric, of[0].names[metric, rank, "bucket"])
         return _Buckets(
-            row, metric, tuple(edge * scale for edge in edges), getter,
-            self._make(sums) if sums else self._unknown, self._make(counts) if counts else self._unknown,
+            row, metric, tuple(edge * scale for edge in edges), taking(cells),
+            self._rest(own, metric, rank, "sum"), self._rest(own, metric, rank, "count"),
         )  # fmt: skip
 
+    def _mean(self, row: Row, metric: str, own: list[Group]) -> _Buckets | None:
+        """A sum and a count of one row: a histogram of the +Inf bucket alone."""
+        parts = {key for group in own for key in group.rests.get(metric, ())}
+        for rank in sorted(rank for rank, part in parts if part == "mean_sum"):
+            if (rank, "mean_count") in parts:
+                total, count = (self._rest(own, metric, rank, part) for part in ("mean_sum", "mean_count"))
+                names = [
+                    next(group.names[key] for group in own if key in group.names)
+                    for key in ((metric, rank, "mean_sum"), (metric, rank, "mean_count"))
+                ]
+                self._found.setdefault(metric, " / ".join(names))
+                return _Buckets(row, metric, (math.inf,), taking([count]), total, count)
+        return None
 
-def _made(cells: Cells, made: _Sum) -> float | None:
-    """The sum or the largest; a part that is less than nothing stands for the whole, which cannot be then."""
-    parts = [cells[cell] for cell in made.cells]
-    known = [part for part in parts if part is not None]
-    if known and (least := min(known)) < 0:
-        return least
-    if made.largest:
-        return max(known, default=None)
-    total = sum(known, 0.0)
-    return total if len(known) == len(parts) and math.isfinite(total) else None
-
-
-def _cannot_be(
-    key: tuple[str, str, str, str | None], measured: tuple[float | None, ...]
-) -> Iterator[tuple[str, str]]:
-    _, _, replica, model = key
-    for column, value in zip(_MEASURES, measured, strict=True):
-        low, high = ENGINE[column]
-        if value is not None and not low <= value <= high:
-            whose = f"replica {replica}" + (f" of {model[:40]}" if model else "")
-            yield column, cannot_be(column, value, ENGINE[column], whose)
-
-
-def _what_can_be(measured: tuple[float | None, ...]) -> tuple[float | None, ...]:
-    return tuple(
-        value if (value := measured[position]) is not None and low <= value <= high else None
-        for position, low, high in _LIMITS
-    )
-
-
-def _bucket_fault(buckets: tuple[float | None, ...]) -> str | None:
-    if None in buckets:
-        return "a bucket count is no number"
-    odd = next((count for count in buckets if _countable(count) is None), None)
-    return None if odd is None else f"a bucket count of {odd:g} cannot be"
-
-
-def _countable(value: float | None) -> float | None:
-    return value if value is not None and COUNT.low <= value <= COUNT.high else None
+    def _rest(self, own: list[Group], metric: str, rank: int, part: Part) -> int:
+        cells = [cell for group in own if (cell := group.rest(metric, rank, part)) is not None]
+        return self._make(cells) if cells else self._unknown

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-Part = Literal["value", "bucket", "sum", "count", "family"]
+Part = Literal["value", "bucket", "sum", "count", "mean_sum", "mean_count", "family"]
 Series = tuple[tuple[str, str], ...]
+T = TypeVar("T")
 
 LARGEST = frozenset({"kv_cache_used_ratio", "memory_reservation_ratio", "process_start_time_seconds"})
 """Several series of one row: the largest. Adding up ratios or times means nothing."""
+
+PID = "pid"
+"""Label of gauges that each worker process shows for itself (prometheus_client's multiprocess mode "all").
+Processes that died stay (client_python #495, #985): adding up counts them, so the largest is taken."""
 
 ROWS_CAP = 1000
 """Replicas times models of one target, in order of appearance: a label without end (litellm #39136 shows one
@@ -40,6 +45,10 @@ class EnginePlace(NamedTuple):
     """Columns that are 0 while this series is there and none of theirs is."""
     series: Series
     """All labels but a bucket's `le`: the same one twice is one series, shown twice."""
+    exposed: str = ""
+    """The name as the target spells it; a histogram's without `_bucket`."""
+    also: tuple[EnginePlace, ...] = ()
+    """What else the same series says: a count of tokens is the count of a mean as well."""
 
 
 class Row(NamedTuple):
@@ -60,43 +69,59 @@ class Ladder(NamedTuple):
 class Group:
     """Series that belong to the same rows. What several rows share is added up once, for all of them."""
 
-    def __init__(self, make: Callable[..., int]) -> None:
+    def __init__(self, make: Callable[..., int], copies: frozenset[str] = frozenset()) -> None:
         self._make = make
+        self._copies = copies
+        self.names: dict[tuple[str, int, Part], str] = {}
+        """Column, rank, part → the name as exposed."""
         self.values: dict[str, dict[int, dict[Series, int]]] = {}
         """Column → rank → series → cell. The same series shown twice: the last counts."""
-        self.zeroes: set[str] = set()
+        self.zeroes: dict[str, str] = {}
+        """Columns that are 0 where nothing else is said → the name as exposed."""
         self.ladders: dict[str, dict[int, dict[Series, dict[float, int]]]] = {}
         """Metric → rank → series → edge → cell."""
-        self._rest: dict[tuple[str, int, str], dict[Series, int]] = {}
+        self.rests: dict[str, dict[tuple[int, Part], dict[Series, int]]] = {}
+        """Metric → rank and part → series → cell: sums and counts, of histograms and of means."""
         self._scales: dict[tuple[str, int], float] = {}
         self._made: dict[tuple[str, int, str], int] = {}
         self._made_ladders: dict[tuple[str, int], Ladder | None] = {}
 
-    def add(self, number: int, cell: int, place: EnginePlace) -> None:
-        """One series: its number among all places, and the cell of its value."""
+    def add(self, cell: int, place: EnginePlace) -> None:
+        """One series, and the cell of its value."""
         column, rank, part, series = place.column, place.rank, place.part, place.series
-        self.zeroes.update(place.zeroes)
+        self.zeroes.update(dict.fromkeys(place.zeroes, place.exposed))
+        self.names.setdefault((column, rank, part), place.exposed)
         if part == "value":
             self.values.setdefault(column, {}).setdefault(rank, {})[series] = cell
         elif part == "bucket":
             ladders = self.ladders.setdefault(column, {}).setdefault(rank, {})
-            ladders.setdefault(series, {})[place.edge] = number
+            ladders.setdefault(series, {})[place.edge] = cell
             self._scales[column, rank] = place.scale
         elif part != "family":
-            self._rest.setdefault((column, rank, part), {})[series] = number
+            self.rests.setdefault(column, {}).setdefault((rank, part), {})[series] = cell
+
+    def means(self) -> set[str]:
+        """Metrics of which there is a sum or a count that belongs to no histogram."""
+        return {
+            metric for metric, rests in self.rests.items() if any(part[:5] == "mean_" for _, part in rests)
+        }
 
     def value(self, column: str, rank: int) -> int:
         """The cell of the column."""
         key = (column, rank, "value")
         if key not in self._made:
-            self._made[key] = self._make(self.values[column][rank].values(), largest=column in LARGEST)
+            of_processes: dict[Series, list[int]] = {}
+            for series, cell in self._first_copies(self.values[column][rank]).items():
+                of_processes.setdefault(tuple(pair for pair in series if pair[0] != PID), []).append(cell)
+            cells = [self._make(every, largest=True) for every in of_processes.values()]
+            self._made[key] = self._make(cells, largest=column in LARGEST)
         return self._made[key]
 
     def ladder(self, metric: str, rank: int) -> Ladder | None:
         """The buckets of a histogram; None when the edges of its series differ."""
         key = (metric, rank)
         if key not in self._made_ladders:
-            series = self.ladders[metric][rank]
+            series = self._first_copies(self.ladders[metric][rank])
             ladders = {tuple(sorted(buckets)) for buckets in series.values()}
             self._made_ladders[key] = None
             if len(ladders) == 1:
@@ -105,12 +130,25 @@ class Group:
                 self._made_ladders[key] = Ladder(edges, self._scales[key], cells)
         return self._made_ladders[key]
 
-    def rest(self, metric: str, rank: int, part: str) -> int | None:
-        """The cell of a histogram's sum or count."""
+    def rest(self, metric: str, rank: int, part: Part) -> int | None:
+        """The cell of a sum or a count."""
         key = (metric, rank, part)
-        if key in self._rest and key not in self._made:
-            self._made[key] = self._make(self._rest[key].values())
+        series = self.rests.get(metric, {}).get((rank, part))
+        if series is not None and key not in self._made:
+            self._made[key] = self._make(self._first_copies(series).values())
         return self._made.get(key)
+
+    def _first_copies(self, of: Mapping[Series, T]) -> Mapping[Series, T]:
+        """The series with the lowest values of the labels that tell copies of one fact apart."""
+        if len(of) < 2 or not self._copies:
+            return of
+        # By length first, so that 2 comes before 10.
+        ranks = {
+            series: tuple((len(value), value) for key, value in series if key in self._copies)
+            for series in of
+        }
+        lowest = min(ranks.values())
+        return {series: value for series, value in of.items() if ranks[series] == lowest}
 
 
 def find_rows(places: tuple[EnginePlace, ...]) -> tuple[list[Row], int]:
@@ -135,10 +173,12 @@ def keep_apart(groups: Mapping[Row | str | None, Group]) -> int:
             column
             for key, other in groups.items()
             if key is not shared and (shared is None or (isinstance(key, Row) and key.replica == shared))
-            for column in (*other.values, *other.ladders)
+            for column in (*other.values, *other.ladders, *other.means())
         }
         for kept in (group.values, group.ladders):
             for column in named & kept.keys():
                 left_out += sum(len(series) for series in kept[column].values())
                 del kept[column]
+        for metric in named & group.rests.keys():
+            del group.rests[metric]
     return left_out
