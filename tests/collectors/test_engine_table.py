@@ -187,6 +187,13 @@ def test_of_worker_processes_the_largest_gauge_counts() -> None:
     assert reading.engines[0].requests_swapped == 6
 
 
+def test_a_name_is_wanted_whatever_its_labels_must_be() -> None:
+    wanted = ("e:done_total", "E_First_Seconds_Bucket", "e:ttft_us", "e:blocks", "process_start_time_seconds")
+    assert all(KIND.wants(name) for name in wanted)
+    assert not KIND.wants("e:first_seconds")
+    assert not KIND.wants("running")
+
+
 def test_a_gauge_with_le_is_no_histogram() -> None:
     assert KIND.place("e:first_seconds", {"le": "1"}) is Nowhere.UNWANTED
 
