@@ -45,12 +45,21 @@ class GpuPlace(NamedTuple):
     """Where the value of one series goes."""
 
     column: str
+    """A measured column of GpuSample, or `ABOUT`."""
     rank: int
     """Position of the name among the column's aliases."""
     unit: Unit
     device: Device
     copy: tuple[str | None, ...]
     """Tells the copies of one device's value apart (one per pod, job …)."""
+    name: str = ""
+    """As the exporter spells it."""
+    bit: int = 0
+    """Not 0: the value is a flag, 1 when this bit of the column is set."""
+
+
+ABOUT = "about"
+"""The place of a series whose labels alone count: it says what the GPU is."""
 
 
 @dataclass
@@ -68,11 +77,18 @@ class Entity:
     used_is_shared: bool = False
 
 
-def entities(places: tuple[GpuPlace, ...], own_pod: str | None, notes: list[str]) -> list[Entity]:
+def entities(
+    places: tuple[GpuPlace, ...],
+    own_pod: str | None,
+    notes: list[str],
+    *,
+    instances_are_indexed: bool = False,
+) -> list[Entity]:
     """GPUs and MIG instances, in order of appearance, at most `GPUS_CAP`.
 
     Their key is UUID and instance, not pod or host, while a UUID stands for one GPU. Where it cannot, or
     there is none, it is host and index: `node-1#gpu0`; `#gpu0` without a host, unique in this target alone.
+    `instances_are_indexed`: the index counts instances, so one UUID has several of them.
     """
     hosts: dict[str, set[str]] = {}
     for device in (place.device for place in places):
@@ -93,7 +109,11 @@ def entities(places: tuple[GpuPlace, ...], own_pod: str | None, notes: list[str]
         if device.uuid is None:
             uuid = f"{host}#gpu{device.number}"
             notes.append("the exporter shows no UUID: GPUs are told apart by their index, which can change")
-        elif device.number is not None and len(indexes[device.uuid, of_host]) > 1:
+        elif (
+            device.number is not None
+            and len(indexes[device.uuid, of_host]) > 1
+            and not (instances_are_indexed and device.instance)
+        ):
             uuid = f"{host}#gpu{device.number}"
             notes.append(
                 f"{device.uuid} is shown for several GPUs (masked?): they are told apart by their index"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from collectors.gpu.entities import Cells, Entity, GpuPlace, entities, is_own
+from collectors.gpu.entities import ABOUT, Cells, Entity, GpuPlace, entities, is_own
 from collectors.gpu.memory import memory, whole
-from collectors.plausible import GPU, GPU_INDEX_END, Limits, OddValues, cannot_be
+from collectors.plausible import GPU, GPU_INDEX_END, RATIO, Limits, OddValues, cannot_be
 from collectors.reading import GpuSample
 from collectors.source import Rows
 
@@ -31,11 +32,46 @@ USERS_CAP = 100
 _BLANKS = ((2147483632.0, 3.0), (140737488355328.0, 3.0), (9223372036854774784.0, 4096.0))
 """First blank value and how far they reach; the last with room for the rounding of a float."""
 _INDEX_DIGITS = len(str(GPU_INDEX_END))
+_NAMES_SHOWN = 3
 
 
 class _Copies(NamedTuple):
+    """One device's value, printed several times: known while they agree."""
+
     column: str
     cells: tuple[int, ...]
+
+    def of(self, cells: Cells) -> float | None:
+        values = {cells[cell] for cell in self.cells}
+        return values.pop() if len(values) == 1 else None
+
+
+class _FirstKnown(NamedTuple):
+    """One concept under several names."""
+
+    cells: tuple[int, ...]
+
+    def of(self, cells: Cells) -> float | None:
+        return next((cells[cell] for cell in self.cells if cells[cell] is not None), None)
+
+
+class _Flags(NamedTuple):
+    """A bit mask whose bits are printed one by one, 0 or 1; a bit that is not printed is not set."""
+
+    cells: tuple[tuple[int, int], ...]
+    """Cell and bit."""
+
+    def of(self, cells: Cells) -> float | None:
+        known = [(cells[cell], bit) for cell, bit in self.cells if cells[cell] is not None]
+        return float(sum(bit for value, bit in known if value == 1)) if known else None
+
+
+@dataclass
+class Settled:
+    """What the values of one exporter have proven, kept from scrape to scrape."""
+
+    percent: bool | None = None
+    """Whether a name that was a percent in one version and is a ratio in the next is a percent here."""
 
 
 class GpuLayout:
@@ -50,6 +86,10 @@ class GpuLayout:
         not_on_instance: frozenset[str],
         zero_is_unknown: frozenset[str],
         per_process: frozenset[str],
+        first_known: frozenset[str] = frozenset(),
+        instances_are_indexed: bool = False,
+        nothing_reserved: bool = False,
+        settled: Settled | None = None,
     ) -> None:
         self._places = places
         self._units = [_unit(place) for place in places]
@@ -58,38 +98,43 @@ class GpuLayout:
         # A percent stands beside MiB and MHz, a ratio beside bytes and hertz (DCGM 4.6 against 4.7).
         grains = {place.unit.coarse for place in places}
         self._percent = True in grains and False not in grains
+        self._settled = settled if settled is not None else Settled()
         self._unknown = len(places)
-        self._copies: list[_Copies] = []
+        self._made: list[_Copies | _FirstKnown | _Flags] = []
         self._zero_is_unknown: list[int] = []
         self._own_pod = own_pod
+        self._first_known = first_known
+        self._nothing_reserved = nothing_reserved
         self._notes: list[str] = []
+        self._names: dict[str, dict[str, None]] = {}
 
-        self._entities = entities(places, own_pod, self._notes)
+        self._entities = entities(places, own_pod, self._notes, instances_are_indexed=instances_are_indexed)
         with_instances = {entity.uuid for entity in self._entities if entity.instance}
         present: set[str] = set()
         for entity in self._entities:
             self._describe(entity)
-            columns = self._columns(entity)
-            present |= columns.keys()
-            for column, cell in columns.items():
-                bare_parent = entity.uuid in with_instances and column in not_on_instance
-                if column in zero_is_unknown or bare_parent:
-                    self._zero_is_unknown.append(cell)
             absent = not_on_instance if entity.instance else frozenset[str]()
-            entity.used_is_shared = (
-                "memory_used_bytes" in per_process and columns.get("memory_used_bytes", 0) > self._unknown
+            unknown_at_zero = zero_is_unknown
+            if not entity.instance and entity.uuid in with_instances:
+                unknown_at_zero |= not_on_instance
+            self._zero_is_unknown += [
+                number for number, place in entity.places if place.column in unknown_at_zero
+            ]
+            columns = self._columns(entity, absent)
+            present |= columns.keys()
+            entity.used_is_shared = "memory_used_bytes" in per_process and self._is_copies(
+                columns.get("memory_used_bytes", self._unknown)
             )
-            entity.cells = itemgetter(
-                *(
-                    self._unknown if column in absent else columns.get(column, self._unknown)
-                    for column in _MEASURES
-                )
-            )
+            entity.cells = itemgetter(*(columns.get(column, self._unknown) for column in _MEASURES))
         present |= {
             column for column, ways in _MADE_FROM.items() if any(present.issuperset(way) for way in ways)
         }
+        if nothing_reserved and {"memory_used_bytes", "memory_total_bytes"} <= present:
+            present |= {"memory_free_bytes", "memory_used_ratio"}
         self.missing = tuple(column for column in yields if column not in present)
-        self.found_names: tuple[tuple[str, str], ...] = ()
+        self.found_names = tuple(
+            (column, _listed(self._names[column])) for column in _MEASURES if column in self._names
+        )
         if "memory_total_bytes" not in present and "memory_used_bytes" in present:
             self._notes.append(
                 "memory_total_bytes is not known: neither the total nor the reserved memory is shown, and "
@@ -108,16 +153,20 @@ class GpuLayout:
             notes.update(dict.fromkeys(self._odd.notes(self._cannot_be(values, cells))))
         if self._ambiguous:
             self._settle(cells, notes)
-        cells.append(None)
-        for copies in self._copies:
-            cells.append(_one_of(cells, copies))
         for cell in self._zero_is_unknown:
             if cells[cell] == 0:
                 cells[cell] = None
+        cells.append(None)
+        for made in self._made:
+            cells.append(made.of(cells))
         gpus = []
         for entity in self._entities:
             measured = entity.cells(cells)
-            *figures, fault = memory(*measured[_MEMORY], used_is_shared=entity.used_is_shared)
+            *figures, fault = memory(
+                *measured[_MEMORY],
+                used_is_shared=entity.used_is_shared,
+                nothing_reserved=self._nothing_reserved,
+            )
             if fault is not None:
                 notes[f"{entity.uuid}{entity.instance and f'/{entity.instance}'}: {fault}"] = None
             gpus.append(
@@ -132,14 +181,14 @@ class GpuLayout:
                     )
                 )
             )
-        if self._copies:
+        if self._made:
             self._tell_differences(cells, gpus, notes)
         return Rows(gpus, [], [], tuple(notes))
 
     def _cannot_be(self, values: list[float], cells: Cells) -> Iterator[tuple[str, str]]:
         """Column and note of each value that is neither known nor a way to say "no value"."""
         for place, value, cell in zip(self._places, values, cells, strict=False):
-            if cell is None and math.isfinite(value) and not _is_blank(value):
+            if cell is None and math.isfinite(value) and not _is_blank(value) and value != place.unit.blank:
                 device, unit = place.device, place.unit
                 gpu = f"GPU {device.number}" if device.number is not None else f"{device.uuid}"
                 shown = value * unit.multiplier / unit.divisor
@@ -149,15 +198,15 @@ class GpuLayout:
         """Percent or ratio, for all GPUs of the exporter at once.
 
         A value above 1 proves the percent. The percent is a whole number (INT64), so a fraction proves the
-        ratio. With 0 and 1 alone, the units of the other names tell.
+        ratio. With 0 and 1 alone, what was proven last holds; before any proof the units of the other names
+        tell.
         """
         seen = [value for cell in self._ambiguous if (value := cells[cell]) is not None]
         if any(value > 1 for value in seen):
-            percent = True
+            self._settled.percent = True
         elif any(0 < value < 1 for value in seen):
-            percent = False
-        else:
-            percent = self._percent
+            self._settled.percent = False
+        percent = self._percent if self._settled.percent is None else self._settled.percent
         if not percent:
             return
         notes["GPU_UTIL_RATIO is a percent here (DCGM 4.6) and is read as one"] = None
@@ -167,9 +216,11 @@ class GpuLayout:
 
     def _tell_differences(self, cells: Cells, gpus: list[GpuSample], notes: dict[str, None]) -> None:
         lost = {
-            copies.column
-            for position, copies in enumerate(self._copies)
-            if cells[self._cell(position)] is None and any(cells[cell] is not None for cell in copies.cells)
+            made.column
+            for position, made in enumerate(self._made)
+            if isinstance(made, _Copies)
+            and cells[self._unknown + 1 + position] is None
+            and any(cells[cell] is not None for cell in made.cells)
         }
         if "memory_used_bytes" in lost and all(gpu.memory_used_bytes is not None for gpu in gpus):
             lost.discard("memory_used_bytes")  # worked out from total, reserved and free
@@ -178,9 +229,13 @@ class GpuLayout:
                 f"{column}: the copies of one GPU for its pods differ (values of single processes): not known"
             ] = None
 
-    def _cell(self, copies: int) -> int:
-        """The cell of the copies at that position."""
-        return self._unknown + 1 + copies
+    def _is_copies(self, cell: int) -> bool:
+        return cell > self._unknown and isinstance(self._made[cell - self._unknown - 1], _Copies)
+
+    def _make(self, made: _Copies | _FirstKnown | _Flags) -> int:
+        """The cell where it will stand, past those of the places and the one that is always unknown."""
+        self._made.append(made)
+        return self._unknown + len(self._made)
 
     def _describe(self, entity: Entity) -> None:
         devices = list(dict.fromkeys(place.device for _, place in entity.places))
@@ -212,25 +267,46 @@ class GpuLayout:
             self._notes.append(f"a GPU has more than {USERS_CAP} users: the first {USERS_CAP} are named")
         return ",".join(every[:USERS_CAP]) or None
 
-    def _columns(self, entity: Entity) -> dict[str, int]:
+    def _columns(self, entity: Entity, absent: frozenset[str]) -> dict[str, int]:
         """Canonical column → cell, for one entity. Copies of one device's value become one cell."""
-        found: dict[str, dict[int, dict[tuple[str | None, ...], int]]] = {}
+        found: dict[str, dict[int, dict[int, dict[tuple[str | None, ...], int]]]] = {}
         for number, place in entity.places:
+            if place.column == ABOUT or place.column in absent:
+                continue
             # The same series twice (two scrapes pasted together, an XID's new err_code): the last counts.
-            found.setdefault(place.column, {}).setdefault(place.rank, {})[place.copy] = number
+            ranks = found.setdefault(place.column, {})
+            ranks.setdefault(place.rank, {}).setdefault(place.bit, {})[place.copy] = number
         columns = {}
         for column, ranks in found.items():
-            cells = tuple(ranks[min(ranks)].values())
-            if len(cells) == 1:
-                columns[column] = cells[0]
-            else:
-                self._copies.append(_Copies(column, cells))
-                columns[column] = self._cell(len(self._copies) - 1)
+            read = sorted(ranks) if column in self._first_known else [min(ranks)]
+            cells = [self._one_name(column, ranks[rank]) for rank in read]
+            columns[column] = cells[0] if len(cells) == 1 else self._make(_FirstKnown(tuple(cells)))
+            for rank in read:
+                for copies in ranks[rank].values():
+                    names = dict.fromkeys(self._places[number].name for number in copies.values())
+                    self._names.setdefault(column, {}).update(names)
         return columns
+
+    def _one_name(self, column: str, bits: dict[int, dict[tuple[str | None, ...], int]]) -> int:
+        """The cell of what one name of a column says, all its copies and bits together."""
+        found = {}
+        for bit, copies in bits.items():
+            cells = tuple(copies.values())
+            found[bit] = cells[0] if len(cells) == 1 else self._make(_Copies(column, cells))
+        if 0 in found:
+            return found[0]
+        return self._make(_Flags(tuple((cell, bit) for bit, cell in found.items())))
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    return ", ".join(every[:_NAMES_SHOWN]) + (" …" if len(every) > _NAMES_SHOWN else "")
 
 
 def _limits(place: GpuPlace) -> Limits:
     """What the place can hold. While it is not settled which of both it is: what a percent can."""
+    if place.bit or place.column == ABOUT:
+        return RATIO
     low, high = GPU[place.column]
     return Limits(low, high * 100) if place.unit.ambiguous else Limits(low, high)
 
@@ -249,11 +325,6 @@ def _unit(place: GpuPlace) -> tuple[float, float, float, float]:
 def _is_blank(value: float) -> bool:
     """DCGM's four "no value"s, of each of its three number types (see `table.py`)."""
     return any(first <= value <= first + width for first, width in _BLANKS)
-
-
-def _one_of(cells: Cells, copies: _Copies) -> float | None:
-    values = {cells[cell] for cell in copies.cells}
-    return values.pop() if len(values) == 1 else None
 
 
 def _first(texts: Iterable[str | None]) -> str | None:

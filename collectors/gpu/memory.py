@@ -34,11 +34,13 @@ def memory(
     used_ratio: float | None,
     *,
     used_is_shared: bool = False,
+    nothing_reserved: bool = False,
 ) -> Memory:
     """The figures that hold, from what is given (bytes; `used_ratio` as the source itself says it).
 
     `used_is_shared`: what is given as used may be of single processes (None when they differ); the device's
-    own is then the difference, where that is known.
+    own is then the difference, where that is known. `nothing_reserved`: the source knows no reserved memory
+    (NVML v1, AMD): what is not used is free.
     """
     fault = None
     total = total or None  # a card of 0 bytes is one that does not tell
@@ -55,6 +57,8 @@ def memory(
         used = used_ratio = None
     if used is not None and used < 0:
         fault, used = "used memory would be less than nothing", None
+    if nothing_reserved and free is None and used is not None and total is not None:
+        free = max(total - used, 0)
     if used is not None and free is not None and used + free > 0:
         used_ratio = used / (used + free)
     elif used is not None and total is not None and reserved is not None:

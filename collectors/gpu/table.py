@@ -7,15 +7,15 @@ who a series belongs to, "blank" values, several copies of one device's value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from collectors.exposition import Nowhere
-from collectors.gpu.entities import Device, GpuPlace, Unit
-from collectors.gpu.layout import GpuLayout
-from collectors.reading import GpuSample
+from collectors.gpu.entities import ABOUT, Device, GpuPlace, Unit
+from collectors.gpu.layout import GpuLayout, Settled
+from collectors.reading import GpuSample, Reading
 from collectors.source import ExpositionKind, plain
 
 # Blank values: DCGM/dcgmlib/dcgm_structs.h. INT32 0x7ffffff0 and INT64 0x7ffffffffffffff0, each +0 to +3;
@@ -25,7 +25,6 @@ _INT64_BLANK = 9.2e18  # 9223372036854775792 as a float, with room for its round
 _FP64_BLANK = 140737488355328.0
 
 MIB = Unit(1048576, 1, _INT32_BLANK, coarse=True)
-MEGABYTE = Unit(1000000, 1, _INT32_BLANK)
 BYTE = Unit(1, 1, _FP64_BLANK, coarse=False)
 PERCENT = Unit(1, 100, _INT32_BLANK, coarse=True)
 RATIO = Unit(1, 1, _INT32_BLANK)
@@ -39,6 +38,8 @@ MILLIJOULE = Unit(1, 1000, _INT64_BLANK, coarse=True)
 JOULE = Unit(1, 1, _FP64_BLANK, coarse=False)
 CODE = Unit(1, 1, _INT32_BLANK)
 BITS = Unit(1, 1, _FP64_BLANK)
+FLAG = Unit(1, 1, _FP64_BLANK)
+"""0 or 1, one bit of a mask."""
 
 
 class Named(NamedTuple):
@@ -46,6 +47,10 @@ class Named(NamedTuple):
 
     name: str
     unit: Unit
+    bit: int = 0
+    """Not 0: the series is a flag, 1 when this bit of the column is set."""
+    rank: int | None = None
+    """Names of one rank belong together (the flags of a mask); None: its place in the order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +90,18 @@ class GpuKind(ExpositionKind[GpuPlace]):
     """Columns where 0 means there is no sensor."""
     per_process: frozenset[str] = frozenset()
     """Columns that some version prints per process of a shared GPU."""
+    first_known: frozenset[str] = frozenset()
+    """Columns where of several names the first with a known value counts, not the first that is shown."""
+    instances_are_indexed: bool = False
+    """The index counts instances (AMD's partitions), not cards."""
+    nothing_reserved: bool = False
+    """No reserved memory is known to this source: what is not used is free."""
+    about: frozenset[str] = frozenset()
+    """Names (as `plain`) of series whose labels alone count: they say what a GPU is."""
+    uuid_prefix: str = ""
+    """What this exporter leaves out at the beginning of a UUID."""
+    settled: Settled | None = None
+    """Of one target's reader; None in the registry."""
 
     @property
     def yields(self) -> tuple[str, ...]:
@@ -92,25 +109,35 @@ class GpuKind(ExpositionKind[GpuPlace]):
         return tuple(column for column in GpuSample._fields if column in self.columns)
 
     @cached_property
-    def _targets(self) -> Mapping[str, tuple[str, int, Unit]]:
-        return {
-            plain(named.name): (column, rank, named.unit)
+    def _targets(self) -> Mapping[str, tuple[str, int, Unit, int]]:
+        targets = {
+            plain(named.name): (column, rank if named.rank is None else named.rank, named.unit, named.bit)
             for column, names in self.columns.items()
             for rank, named in enumerate(names)
         }
+        return targets | dict.fromkeys(self.about, (ABOUT, 0, BITS, 0))
+
+    def reader(self) -> Callable[[bytes], Reading]:
+        """A reader with its own memory of series, and of what this target's values have proven."""
+        return super(GpuKind, replace(self, settled=Settled())).reader()
 
     def wants(self, name: str) -> bool:
         """Whether the tables have the name."""
-        key = plain(name)
-        return key in self._targets or key.removesuffix("_total") in self._targets
+        return self.known(plain(name)) is not None
+
+    def known(self, key: str) -> str | None:
+        """The name of the tables that an exposed one (as `plain`) stands for."""
+        if key in self._targets:
+            return key
+        # Only one `_total` is taken off, and only where the name is not known with it: gateways add it
+        # to DCGM's counters.
+        key = key.removesuffix("_total")
+        return key if key in self._targets else None
 
     def place(self, name: str, labels: dict[str, str]) -> GpuPlace | Nowhere:
         """Where a series goes: UNOWNED when it names no GPU."""
-        key = plain(name)
-        # Only one `_total` is taken off, and only where the name is not known with it: gateways add it
-        # to DCGM's counters.
-        target = self._targets.get(key) or self._targets.get(key.removesuffix("_total"))
-        if target is None:
+        key = self.known(plain(name))
+        if key is None:
             return Nowhere.UNWANTED
         labels = {label.lower(): value for label, value in labels.items() if value}
         where = self.labels
@@ -119,10 +146,14 @@ class GpuKind(ExpositionKind[GpuPlace]):
         uuid, index = _first(labels, where.uuid), _first(labels, where.index)
         if index is None and (device := _first(labels, where.device)):
             index = "".join(re.findall(r"\d+$", device)) or None
+        if uuid is not None and not uuid.startswith((self.uuid_prefix, "MIG-")):
+            uuid = self.uuid_prefix + uuid
         if uuid is None and index is None:
             return Nowhere.UNOWNED
-        column, rank, unit = target
-        return GpuPlace(column, rank, unit, self._device(labels, uuid, index), self._copy(labels))
+        column, rank, unit, bit = self._targets[key]
+        return GpuPlace(
+            column, rank, unit, self._device(labels, uuid, index), self._copy(labels), name, bit
+        )  # fmt: skip
 
     def _device(self, labels: Mapping[str, str], uuid: str | None, index: str | None) -> Device:
         where = self.labels
@@ -148,6 +179,8 @@ class GpuKind(ExpositionKind[GpuPlace]):
         return GpuLayout(
             places, yields=self.yields, own_pod=self.own_pod, not_on_instance=self.not_on_instance,
             zero_is_unknown=self.zero_is_unknown, per_process=self.per_process,
+            first_known=self.first_known, instances_are_indexed=self.instances_are_indexed,
+            nothing_reserved=self.nothing_reserved, settled=self.settled,
         )  # fmt: skip
 
 

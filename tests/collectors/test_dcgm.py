@@ -394,3 +394,52 @@ def test_the_workload_behind_a_prometheus() -> None:
     gpu = fixture("prometheus_exported_pod_labels.txt").gpus[0]
     assert (gpu.pod, gpu.namespace) == ("pod1,pod2", "default")
     assert gpu.container == "ai-artifactory-control,somecontainer"
+
+
+def test_a_name_is_said_as_the_target_spells_it() -> None:
+    found = dict(
+        read(
+            'dcgm_fi_dev_gpu_util{gpu="0",uuid="GPU-a"} 40',
+            'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total{gpu="0",UUID="GPU-a"} 2000',
+            'DCGM_FI_DEV_FB_USED_BYTES{gpu="0",UUID="GPU-a"} 1',
+            'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a"} 1',
+        ).found_names
+    )
+    assert found == {
+        "utilization_ratio": "dcgm_fi_dev_gpu_util",
+        "energy_joules_total": "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total",
+        "memory_used_bytes": "DCGM_FI_DEV_FB_USED_BYTES",  # the one that is read
+    }
+
+
+def test_what_a_mig_instance_cannot_have_is_missing_and_found_under_no_name() -> None:
+    reading = read('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",GPU_I_ID="3"} 0')
+    assert (reading.found_names, "utilization_ratio" in reading.missing) == ((), True)
+
+
+def util_ratio(*values: float) -> str:
+    """A scrape of as many GPUs, without any name that tells the units apart."""
+    return "\n".join(
+        f'DCGM_FI_DEV_GPU_UTIL_RATIO{{gpu="{gpu}",UUID="GPU-{gpu}"}} {value}'
+        for gpu, value in enumerate(values)
+    )
+
+
+def test_a_percent_proven_once_stays_one_at_the_next_scrapes() -> None:
+    """gpu.md 1.3: a value of exactly 1 is 1 % or 100 %; another above 1 decides for the exporter."""
+    read_target = TargetReader(KIND).read
+    scrapes = [(1, 1), (73, 1), (1, 1), (1, 1, 1)]  # the last has one GPU more: another set of series
+    seen = [read_target(util_ratio(*values).encode()).gpus[0].utilization_ratio for values in scrapes]
+    assert seen == [1, 0.73, 0.01, 0.01]
+    assert TargetReader(KIND).read(util_ratio(1).encode()).gpus[0].utilization_ratio == 1  # another target
+
+
+def test_a_fraction_proves_that_the_exporter_has_been_upgraded() -> None:
+    read_target = TargetReader(KIND).read
+    seen = [read_target(util_ratio(one).encode()).gpus[0].utilization_ratio for one in (73, 0.4, 1)]
+    assert seen == [0.73, 0.4, 1]
+
+
+def test_copies_that_all_say_0_where_0_is_unknown_do_not_differ() -> None:
+    reading = read(*copies("DEV_MEMORY_TEMP", 0, 0), *copies("DEV_GPU_TEMP", 40, 40))
+    assert (reading.gpus[0].memory_temperature_celsius, reading.notes) == (None, ())

@@ -19,6 +19,12 @@ def test_the_total_is_what_is_given_or_the_three_parts() -> None:
     assert memory(0, 45459, None, None, None).total is None
 
 
+def test_where_nothing_is_reserved_the_rest_is_free() -> None:
+    """NVML v1, rocm-smi: used + free = total."""
+    found = memory(6750208, None, None, 34342961152, None, nothing_reserved=True)
+    assert (found.free, found.used_ratio) == (34336210944, 6750208 / 34342961152)
+
+
 def test_a_card_that_is_empty_and_full_tells_nothing() -> None:
     assert memory(0, 0, 0, 0, 0.0) == (None, None, None, None, None, None)
 
