@@ -9,8 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.file_sd import FileList, FileListError, FileSd, read_targets
+from collectors.file_sd import FileList, FileSd, read_targets
 from collectors.target import Target
+from collectors.target_groups import ListError
 
 NOW = datetime(2026, 11, 30, 3, 0)
 LATER = datetime(2026, 11, 30, 3, 5)
@@ -74,7 +75,10 @@ def test_meta_labels_make_the_url_and_are_not_shown() -> None:
         "team": "t",
     }
     (target,), _ = targets_of([{"targets": ["nim:8000"], "labels": labels}])
-    assert (target.name, target.url) == ("nim:8000/v1/metrics", "https://nim:8000/v1/metrics")
+    assert (target.name, target.url) == (
+        "nim:8000/v1/metrics",
+        "https://nim:8000/v1/metrics?model=m",
+    )
     assert target.labels == {"team": "t"}
 
 
@@ -175,19 +179,19 @@ def test_many_problems_are_cut_short() -> None:
     ],
 )
 def test_what_is_no_list_is_refused_in_words(name: str, text: str, reason: str) -> None:
-    with pytest.raises(FileListError) as caught:
+    with pytest.raises(ListError) as caught:
         read_targets(text.encode(), name, file_list(name))
     assert str(caught.value) == reason
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(FileListError, match="^it is not UTF-8 text$"):
+    with pytest.raises(ListError, match="^it is not UTF-8 text$"):
         read_targets(b"\xff\xfe", "a.json", file_list("a.json"))
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "null"])
 def test_an_empty_file_is_refused_because_it_may_be_half_written(text: str) -> None:
-    with pytest.raises(FileListError, match=r"^it is empty; write \[\] where there are no targets$"):
+    with pytest.raises(ListError, match=r"^it is empty; write \[\] where there are no targets$"):
         read_targets(text.encode(), "a.yml", file_list("a.yml"))
 
 
@@ -198,7 +202,7 @@ def test_an_empty_list_lists_nothing(name: str) -> None:
 
 def test_aliases_cannot_make_a_small_file_enormous() -> None:
     text = "- &g {targets: [" + ",".join(f"h:{port}" for port in range(1, 1001)) + "]}\n" + "- *g\n" * 200
-    with pytest.raises(FileListError, match="^it lists more than 100000 targets$"):
+    with pytest.raises(ListError, match="^it lists more than 100000 targets$"):
         read_targets(text.encode(), "a.yml", file_list("a.yml"))
 
 
@@ -305,7 +309,7 @@ def test_any_content_is_a_list_of_targets_or_refused(content: object, name: str)
     data = json.dumps(content) if name.endswith("json") else yaml.safe_dump(content, allow_unicode=True)
     try:
         targets, _ = read_targets(data.encode(), name, file_list(name))
-    except FileListError:
+    except ListError:
         return
     assert len({target.name for target in targets}) == len(targets)
 
@@ -315,7 +319,7 @@ def test_any_content_is_a_list_of_targets_or_refused(content: object, name: str)
 def test_any_bytes_are_a_list_of_targets_or_refused(data: bytes, name: str) -> None:
     try:
         read_targets(data, name, file_list(name))
-    except FileListError:
+    except ListError:
         return
 
 
