@@ -158,10 +158,6 @@ class EngineKind(ExpositionKind[EnginePlace]):
         key = plain(name)
         return key in self._targets or key in self.only_with or key in self.not_with
 
-    def wants(self, name: str) -> bool:
-        """Whether the tables have the name."""
-        return plain(name) in self._targets
-
     def place(self, name: str, labels: dict[str, str]) -> EnginePlace | Nowhere:
         """Where a series goes: for each use of its name the first target whose conditions on labels hold."""
         targets = self._targets.get(plain(name))
