@@ -1,0 +1,353 @@
+"""What NVIDIA's driver says of the GPUs of this machine: a program of its own, and the one file that calls
+`pynvml`.
+
+A process of its own because calls can hang in the driver (gpu-monitoring-tools #46) and can crash the process
+after a GPU was reset (LibreHardwareMonitor #2523): whoever started it can end it. It imports nothing of ours
+and initialises NVML once. A line on standard input asks; one line answers, `ASKED WORD JSON`, and gives back
+what was asked (any text without a space), so that a late answer is told from the next one:
+
+    ok      the driver's own figures, by the names and in the units of NVML
+    renew   the same; a new process would see more, for GPUs were lost or have moved
+    failed  {"code", "call"}, or {"package": "missing" | "old"}, or {"fault": words}; the program then ends
+
+It ends when standard input does, so it does not outlive its parent.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# nvmlReturn_t (nvml.h)
+UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6
+FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED = 13, 15, 16
+LOST = (GPU_IS_LOST, RESET_REQUIRED)
+MOVED = (INVALID_ARGUMENT, NOT_FOUND)
+PASSING = (10, 19, 21, 27)
+"""Timeout, in use, no data, not ready: another way of asking helps no more than the next poll does."""
+
+PIDS_OF_THE_HOST = "pid:[4026531836]"
+"""The machine's own namespace of process ids (Linux, include/linux/proc_ns.h PROC_PID_INIT_INO). NVML gives
+ids of the host: in any other namespace such a number is another process, or none (nvidia-docker #179, #1460)."""
+
+NO_INSTANCE = 0xFFFFFFFF
+
+
+class Read(NamedTuple):
+    """One call, and the name under which its value (or each field of it) is told."""
+
+    name: str
+    function: str
+    arguments: tuple[Any, ...] = ()
+    fields: tuple[str, ...] = ()
+
+
+def _plain(function: str, *fields: str) -> tuple[Read, ...]:
+    return (Read(function, function, (), fields),)
+
+
+MEMORY = (
+    # The argument is sizeof(nvmlMemory_v2_t) | 2 << 24; this `used` leaves out what the driver reserves.
+    Read(
+        "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo", (0x02000028,),
+        ("total", "reserved", "free", "used"),
+    ),
+    Read("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo", (), ("total", "free", "used")),
+)  # fmt: skip
+READS = (
+    MEMORY,
+    _plain("nvmlDeviceGetUtilizationRates", "gpu", "memory"),
+    (  # sensor 0 is the GPU; the older call goes with CUDA 14
+        Read("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperatureV", (0,)),
+        Read("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperature", (0,)),
+    ),
+    (Read("nvmlDeviceGetFieldValues(MEMORY_TEMP)", "nvmlDeviceGetFieldValues", ([82],)),),
+    _plain("nvmlDeviceGetPowerUsage"),
+    _plain("nvmlDeviceGetEnforcedPowerLimit"),
+    _plain("nvmlDeviceGetTotalEnergyConsumption"),
+    (Read("nvmlDeviceGetClockInfo(SM)", "nvmlDeviceGetClockInfo", (1,)),),
+    (Read("nvmlDeviceGetClockInfo(MEM)", "nvmlDeviceGetClockInfo", (2,)),),
+    (
+        *_plain("nvmlDeviceGetCurrentClocksEventReasons"),
+        *_plain("nvmlDeviceGetCurrentClocksThrottleReasons"),
+    ),
+)
+"""What is asked of a GPU. Of several ways the first that gives a value; the others are for older drivers."""
+
+PROCESSES = {
+    kind: tuple(
+        Read(name, name)
+        for name in (f"nvmlDeviceGet{kind.title()}RunningProcesses_{version}" for version in ("v3", "v2"))
+    )
+    for kind in ("compute", "graphics")
+}
+
+
+class LostError(Exception):
+    """This GPU does not answer any more."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class FailedError(Exception):
+    """NVML as a whole cannot be used; `said` is told to the parent."""
+
+    def __init__(self, said: dict[str, object]) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+class Nvml:
+    """An initialised NVML. Handles are fetched anew at each poll."""
+
+    def __init__(self) -> None:
+        """Raises FailedError."""
+        try:
+            import pynvml
+        except ImportError:
+            raise FailedError({"package": "missing"}) from None
+        # A package directory instead of one file: the abandoned `pynvml` hides `nvidia-ml-py`.
+        if hasattr(pynvml, "__path__"):
+            raise FailedError({"package": "old"})
+        self._nvml = pynvml
+        self._whole("nvmlInit")
+        self._unsupported: set[tuple[object, str]] = set()
+        """(GPU or MIG device, name): what it does not support it never will."""
+        self._absent: set[str] = set()
+        """Functions that this driver does not have."""
+        self._lost: dict[int, dict[str, object]] = {}
+        self._facts: dict[str, dict[str, object]] = {}
+        """UUID → what does not change."""
+        self._driver = self._attempt("nvmlSystemGetDriverVersion")[0]
+        self.pids_are_ours = _pids_are_ours()
+
+    def poll(self) -> tuple[str, dict[str, object]]:
+        """All GPUs once: `ok` or `renew`, and what to tell. Raises FailedError when no GPU can be read."""
+        count = int(self._whole("nvmlDeviceGetCount"))
+        gpus = [self._lost.get(index) or self._gpu(index) for index in range(count)]
+        failed = [gpu for gpu in gpus if "code" in gpu]
+        if len(failed) == count:
+            raise FailedError(
+                dict(failed[0]) if failed else {"code": NOT_FOUND, "call": "nvmlDeviceGetCount"}
+            )
+        renew = any(gpu["code"] in (*LOST, *MOVED) for gpu in failed)
+        said = {"nvml": 1, "host": socket.gethostname(), "driver": self._driver, "gpus": gpus}
+        return "renew" if renew else "ok", said
+
+    def shut_down(self) -> None:
+        """The polite end."""
+        self._attempt("nvmlShutdown")
+
+    def _gpu(self, index: int) -> dict[str, object]:
+        """One GPU, or its `code` and `call` where it cannot be read."""
+        gpu: dict[str, object] = {"index": index}
+        try:
+            handle, code = self._attempt("nvmlDeviceGetHandleByIndex", index)
+            if code:
+                return {**gpu, "code": code, "call": "nvmlDeviceGetHandleByIndex"}
+            uuid, code = self._attempt("nvmlDeviceGetUUID", handle)
+            if code not in (0, NOT_SUPPORTED):
+                return {**gpu, "code": code, "call": "nvmlDeviceGetUUID"}
+            gpu.update(uuid=uuid, **self._named(uuid, handle))
+            part = Part(self, uuid or index, handle)
+            for ways in READS:
+                part.read(ways)
+            gpu.update(part.told(), mig=list(self._mig_devices(part, handle)))
+            if any(code in MOVED for code in part.errors.values()):
+                code = self._where_is(index, uuid)
+                if code:
+                    return {"index": index, "uuid": uuid, "code": code, "call": "nvmlDeviceGetUUID"}
+        except LostError as error:
+            # Not touched again by this process: calls on a GPU off the bus can hang.
+            gpu = {"index": index, "uuid": gpu.get("uuid"), "code": error.code}
+            self._lost[index] = gpu
+        return gpu
+
+    def _named(self, uuid: str | None, handle: Any) -> dict[str, object]:
+        facts = self._facts.get(uuid or "")
+        if facts is None:
+            name, code = self._attempt("nvmlDeviceGetName", handle)
+            facts = {"name": name}
+            if uuid and not code:
+                self._facts[uuid] = facts
+        return facts
+
+    def _where_is(self, index: int, uuid: str | None) -> int:
+        """0 while that GPU stands at that index, else the error that says it does not."""
+        handle, code = self._attempt("nvmlDeviceGetHandleByIndex", index)
+        if code:
+            return code
+        found, code = self._attempt("nvmlDeviceGetUUID", handle)
+        return NOT_FOUND if not code and found != uuid else code
+
+    def _mig_devices(self, gpu: "Part", handle: Any) -> Iterable[dict[str, object]]:
+        mode = gpu.value(*_plain("nvmlDeviceGetMigMode"))
+        if mode is None or mode[0] != 1:  # [current, pending]
+            return
+        count = gpu.value(*_plain("nvmlDeviceGetMaxMigDeviceCount")) or 0
+        for number in range(count):
+            device, code = self._attempt("nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
+            if code:  # not found: a hole, others may follow
+                if code != NOT_FOUND:
+                    gpu.errors["nvmlDeviceGetMigDeviceHandleByIndex"] = code
+                continue
+            part = Part(self, (gpu.key, number), device)
+            instance = part.value(*_plain("nvmlDeviceGetGpuInstanceId"))
+            compute_instance = part.value(*_plain("nvmlDeviceGetComputeInstanceId"))
+            uuid = part.value(*_plain("nvmlDeviceGetUUID"))
+            # Instances are made and deleted while the driver runs: what one lacks, the next here may have.
+            part.key = (uuid, instance)
+            part.read(MEMORY)
+            told = part.told()
+            yield {"uuid": uuid, "gpu_instance": instance, "compute_instance": compute_instance, **told}
+
+    def _whole(self, function: str) -> Any:
+        """A call that everything hangs on."""
+        try:
+            return getattr(self._nvml, function)()
+        except self._nvml.NVMLError as error:
+            raise FailedError({"code": int(error.value), "call": function}) from None
+
+    def _attempt(self, function: str, *arguments: Any) -> tuple[Any, int]:
+        """What a call gives and 0, or None and its nvmlReturn_t. Raises LostError, FailedError."""
+        if function in self._absent:
+            return None, FUNCTION_NOT_FOUND
+        try:
+            call = getattr(self._nvml, function)
+            value = call(*arguments)
+            if function == "nvmlDeviceGetFieldValues":
+                return _field(value[0])
+        except AttributeError:  # nvidia-ml-py is older than the function
+            code = FUNCTION_NOT_FOUND
+        except self._nvml.NVMLError as error:  # cannot be hashed, and `error == 3` raises
+            code = int(error.value)
+        else:
+            return value, 0
+        if code in LOST:
+            raise LostError(code)
+        if code == UNINITIALIZED:
+            raise FailedError({"code": code, "call": function})
+        return None, code
+
+    def ask(self, key: object, handle: Any, read: Read) -> tuple[Any, int]:
+        """As `_attempt`; what is not supported there is not asked again."""
+        if (key, read.name) in self._unsupported:
+            return None, NOT_SUPPORTED
+        value, code = self._attempt(read.function, handle, *read.arguments)
+        if code == NOT_SUPPORTED:
+            self._unsupported.add((key, read.name))
+        elif code == FUNCTION_NOT_FOUND and read.name == read.function:
+            self._absent.add(read.function)
+        return value, code
+
+
+class Part:
+    """What one GPU or MIG device says at one poll."""
+
+    def __init__(self, nvml: Nvml, key: object, handle: Any) -> None:
+        self._nvml = nvml
+        self.key = key
+        self._handle = handle
+        self.values: dict[str, object] = {}
+        self.errors: dict[str, int] = {}
+
+    def value(self, *ways: Read) -> Any:
+        """What the first way that works gives, or None and its errors in `errors`."""
+        return self._first(ways)[1]
+
+    def read(self, ways: tuple[Read, ...]) -> None:
+        """As `value`, into `values`."""
+        read, value = self._first(ways)
+        if read is None:
+            return
+        for field in read.fields:
+            self.values[f"{read.name}.{field}"] = int(getattr(value, field))
+        if not read.fields:
+            self.values[read.name] = value
+
+    def _first(self, ways: tuple[Read, ...]) -> tuple[Read | None, Any]:
+        errors = {}
+        for read in ways:
+            value, code = self._nvml.ask(self.key, self._handle, read)
+            if not code:
+                return read, value
+            errors[read.name] = code
+            if code in PASSING:
+                break
+        self.errors.update(errors)
+        return None, None
+
+    def told(self) -> dict[str, object]:
+        """Values, errors and processes."""
+        processes = [
+            {
+                "pid": process.pid,
+                "kind": kind,
+                "bytes": process.usedGpuMemory,
+                "gpu_instance": None if process.gpuInstanceId == NO_INSTANCE else process.gpuInstanceId,
+                "name": _name(process.pid) if self._nvml.pids_are_ours else None,
+            }
+            for kind, ways in PROCESSES.items()
+            for process in self.value(*ways) or ()
+        ]
+        return {"values": self.values, "errors": self.errors, "processes": processes}
+
+
+def _field(field: Any) -> tuple[Any, int]:
+    """The value of one field (nvmlFieldValue_t), each of which has a return code of its own."""
+    if field.nvmlReturn:
+        return None, int(field.nvmlReturn)
+    names = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
+    return getattr(field.value, names[field.valueType]), 0
+
+
+def _pids_are_ours() -> bool:
+    """Whether the driver counts processes as this one does."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == PIDS_OF_THE_HOST
+    except OSError:
+        return False
+
+
+def _name(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() or None
+    except OSError:  # it has ended, or belongs to somebody else
+        return None
+
+
+def _answer(nvml: Nvml | None) -> tuple[Nvml | None, str, dict[str, object]]:
+    try:
+        nvml = nvml or Nvml()
+        return nvml, *nvml.poll()
+    except FailedError as error:
+        return nvml, "failed", error.said
+    except Exception as error:  # noqa: BLE001 (told to the parent, which shows it)
+        return nvml, "failed", {"fault": f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    """Answer until standard input ends, or NVML cannot be used any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this in order
+    # The driver's library may print: nothing but answers goes out where they are awaited.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out, Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        nvml, word = None, "ok"
+        for asked in sys.stdin:
+            nvml, word, said = _answer(nvml)
+            out.write(f"{asked.strip()} {word} {json.dumps(said, separators=(',', ':'))}\n")
+            out.flush()
+            if word == "failed":
+                break
+        if nvml is not None and word != "failed":
+            nvml.shut_down()
+
+
+if __name__ == "__main__":
+    main()
