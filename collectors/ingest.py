@@ -20,7 +20,7 @@ from collectors.gpu.identity import Identities
 from collectors.reading import EngineSample, Reading
 from collectors.registry import KINDS, UnknownKindError, detect
 from collectors.source import TargetReader
-from collectors.target import Target
+from collectors.target import PROBE, Target
 from sql.store import Store, Writer, to_json
 
 UNSTORABLE = (duckdb.Error, ArithmeticError, TypeError, ValueError)
@@ -83,7 +83,7 @@ class Ingest:
 
     def read(self, target: Target, ts: datetime, fetched: Fetched) -> Scraped:
         """Read one answer. What the target got wrong becomes `Scraped.error`, never an exception."""
-        if fetched.error is not None:
+        if fetched.error is not None and not (fetched.body and target.kind == PROBE):
             return Scraped(target, ts, fetched, None, fetched.error)
         reader = self.readers.get(target.name)
         if reader is None or target.kind not in ("auto", reader.kind.name):
@@ -95,9 +95,10 @@ class Ingest:
         reading = reader.read(fetched.body)
         if not reading.says_something:
             del self.readers[target.name]  # another program may answer on this port now: detect anew
-            return Scraped(target, ts, fetched, reading, f"no {reader.kind.name} metrics in the answer")
+            words = fetched.error or f"no {reader.kind.name} metrics in the answer"
+            return Scraped(target, ts, fetched, reading, words)
         self.identities.learn(target.name, reading.gpus)
-        return Scraped(target, ts, fetched, reading, None)
+        return Scraped(target, ts, fetched, reading, fetched.error)  # a failed probe: what was measured of it
 
     def commit(self, batch: Iterable[Scraped], also: Also | None = None) -> None:
         """Write a batch in one transaction, and what `also` writes for it.
@@ -201,7 +202,7 @@ class _Batch:
             scraped.body_bytes or len(fetched.body) or None, *counts, scraped.error,
         )  # fmt: skip
         self.rows["scrape"].append(row)
-        if reading is not None and scraped.error is None:
+        if reading is not None and reading.says_something:
             self._samples(scraped.target, scraped.ts, reading)
 
     def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:

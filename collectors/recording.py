@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from collectors.durations import format_duration
 from collectors.fetch import Fetched
-from collectors.target import Target
+from collectors.target import PROBE, Target
 
 FLUSH_SECONDS = 1.0
 """What is written is in the operating system's hands after this: all that a `kill -9` can cost."""
@@ -175,7 +175,8 @@ def _answer(entry: Any, number: int) -> Answer:
     texts = {key: str(value) for key, value in labels.items()}
     "".join((target["name"], error or "", *texts, *texts.values())).encode()  # the store takes no surrogates
     packed = body.encode("utf-8", "surrogateescape")
-    if error is None and status != 200:
+    unasked = status is None and target.get("kind") == PROBE and packed  # its spend cap was reached
+    if error is None and status != 200 and not unasked:
         error = f"HTTP {status}" if status is not None else "there was no answer"
     if error is None and not packed.strip():
         error = "the answer is empty (200 with no metrics)"

@@ -7,6 +7,7 @@ import re
 from collectors.engines import llamacpp, vllm
 from collectors.exposition import parse
 from collectors.gpu import dcgm
+from collectors.probe import kind as probe
 from collectors.source import Families, Kind
 
 KINDS: dict[str, Kind] = {
@@ -15,6 +16,7 @@ KINDS: dict[str, Kind] = {
         dcgm.KIND,
         vllm.KIND,
         llamacpp.KIND,
+        probe.KIND,
     )
 }
 """Every kind by its name in the configuration. Adding a kind is a file and a line here."""

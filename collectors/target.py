@@ -23,10 +23,13 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.probe.settings import ProbeSettings
+from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, ProbeSettings
 from collectors.prometheus.settings import PrometheusSettings
-from collectors.settings import Pace, Settings
+from collectors.settings import Pace, Settings, with_pace
 from collectors.urls import DEFAULT_PATH, checked_url, default_name, shown_url, split_credentials
+
+PROBE = "probe"
+"""The kind that sends requests of its own: where it answers is a base URL, like https://api.example.com/v1."""
 
 PROMETHEUS = "prometheus"
 """The kind that is no kind of answer: an API whose series are those of many targets."""
@@ -161,7 +164,7 @@ class Target(TargetSettings):
     """What pages, links and messages call it; must be unique. Left out, it is host:port of the URL."""
     url: str
     """Where the metrics are, http or https; without a path, the kind's own is meant (/metrics, as a rule).
-    `kind: nvml` needs none."""
+    `kind: nvml` needs none; `kind: probe` takes the base URL of the API, without /chat/completions."""
     gpus: list[str] = Field(default_factory=list)
     """The GPUs an engine runs on: UUIDs (`GPU-…`, `MIG-…`) or `host/index`."""
     probe: ProbeSettings | None = None
@@ -172,7 +175,9 @@ class Target(TargetSettings):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
-        """Take credentials out of the URL, and the name from it where none is given."""
+        """Take credentials out of the URL, and the name from it where none is given; the pace of a probe."""
+        if isinstance(data, dict) and data.get("kind") == PROBE:
+            data = with_pace(data, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
         if isinstance(data, dict) and data.get("kind") == NVML and not data.get("url"):
             data = {**data, "url": NVML_URL, "name": data.get("name") or NVML}
         if not isinstance(data, dict) or not isinstance(data.get("url"), str):
@@ -205,9 +210,12 @@ class Target(TargetSettings):
 
     @model_validator(mode="after")
     def _settings_of_the_kind(self) -> Target:
-        for kind in ("probe", PROMETHEUS):
+        for kind in (PROBE, PROMETHEUS):
             if getattr(self, kind) is not None and self.kind != kind:
                 raise ValueError(f"`{kind}` needs `kind: {kind}`")
+        named = self.probe is not None and self.probe.api_key_header is not None
+        if named and self.bearer_token is None and self.bearer_token_file is None:
+            raise ValueError("`probe.api_key_header` needs the key: `bearer_token` or `bearer_token_file`")
         return self
 
     @field_validator("gpus")

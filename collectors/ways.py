@@ -12,6 +12,7 @@ from typing import Protocol
 import aiohttp
 
 from collectors.fetch import BODY_LIMIT, Fetched, fetch
+from collectors.probe.way import ProbeWay
 from collectors.target import Target
 from sql.store import Store
 
@@ -35,7 +36,9 @@ class WayMaker(Protocol):
 
 def own_ways() -> dict[str, WayMaker]:
     """Kind → how its way is made; kinds that are not here are asked by GET."""
-    return {}
+    return {
+        "probe": ProbeWay,
+    }
 
 
 class Ways:
