@@ -202,6 +202,16 @@ ABOUT: dict[str, tuple[str, str]] = {
         "本时段 {target} 没有可计时的探测",
     ),
     "about_kind": ("What the answer turned out to be.", "根据返回内容识别。"),
+    "about_origin": ("Where the target list has it from.", "目标列表从何处得到此目标。"),
+    "about_read_by": (
+        "The metric's name as this target spells it. “–”: none of the names looked for is there.",
+        "此目标实际使用的指标名。“–”：未找到任何一个。",
+    ),
+    "about_looked_for": (
+        "All names this kind gives the figure, over its versions; the first that is there is read.",
+        "此类目标各版本对该数据项使用的名称，取第一个存在的。",
+    ),
+    "alt_source_names": ("By which name each figure is read", "各数据项的读取名称"),
     "about_took": ("From the request to the last byte.", "从请求到最后一个字节。"),
     "about_lines": ("Lines that carry a sample.", "含样本的行数。"),
     "about_rejected": (

@@ -9,12 +9,18 @@ import streamlit as st
 
 from app import format as form
 from app.pages import facts, parts, states
+from collectors.registry import KINDS
+from collectors.support import aliases
 
 ROWS = 1000
 TOLD = 20
 """Targets whose faults and gaps are written out below the table."""
 NAMED = 6
 """Targets named where several lack the same."""
+ORIGINS = (
+    "config", "discovery", "file_sd", "http_sd", "dns_sd", "prometheus_sd", "kubernetes", "prometheus",
+)  # fmt: skip
+"""Where the target list has a target from; as `app/targets.py` names them."""
 MARKS = {"failing": "■", "stale": "▲", "waiting": "–", "ok": "●", "gone": "–"}
 COLOURS = {"failing": "firing", "stale": "watching", "waiting": "unknown", "ok": "well", "gone": "unknown"}
 
@@ -38,6 +44,7 @@ def _body() -> None:
     if rows.height > ROWS:
         st.caption(at.say("and_n_more", n=form.count(rows.height - ROWS)))
     _gaps(at, rows)
+    _names(at, rows)
 
 
 def answer(at: parts.Here, rows: pl.DataFrame) -> list[str]:
@@ -95,6 +102,10 @@ def _table(at: parts.Here, rows: pl.DataFrame) -> None:
             "project": [
                 states.place_of(row["project"], row["environment"]) or form.UNKNOWN for row in records
             ],
+            "origin": [
+                at.say(f"origin_{row['origin']}") if row["origin"] in ORIGINS else form.UNKNOWN
+                for row in records
+            ],
             "age": [at.ago(row["last_at"]) for row in records],
             "duration": [form.latency(row["duration_seconds"]) for row in records],
             "bytes": [form.transfer(row["bytes"]) for row in records],
@@ -114,6 +125,7 @@ def _table(at: parts.Here, rows: pl.DataFrame) -> None:
         "kind": text(at.say("kind"), help=at.say("about_kind")),
         "role": text(at.say("role")),
         "project": text(at.say("project")),
+        "origin": text(at.say("origin"), help=at.say("about_origin")),
         "age": text(at.say("last_scrape"), **right),
         "duration": text(at.say("took"), help=at.say("about_took"), **right),
         "bytes": text(at.say("size"), **right),
@@ -157,3 +169,60 @@ def _gaps(at: parts.Here, rows: pl.DataFrame) -> None:
         st.markdown(f"{who} :gray[{form.plain(kind)}] · " + " · ".join(words))
     if len(alike) > TOLD:
         st.caption(at.say("and_n_more", n=form.count(len(alike) - TOLD)))
+
+
+def name_rows(rows: pl.DataFrame) -> list[tuple[str, list[str], str, str, str]]:
+    """(kind, targets, figure, the name it is read by or "", the names looked for), once for targets alike.
+
+    The figures a target lacks come first.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in rows.iter_rows(named=True):
+        if row["state"] != "gone" and row["found_kind"] in KINDS:
+            alike.setdefault((row["found_kind"], row["found_names"] or "{}"), []).append(row["target"])
+    found = []
+    for (kind, names), targets in alike.items():
+        read = states.read_json(names)
+        wanted = aliases(KINDS[kind])
+        for figure in sorted({*wanted, *read}, key=lambda name: (name in read, name)):
+            looked_for = ", ".join(one.name for one in wanted.get(figure, ()))
+            found.append((kind, targets, figure, str(read.get(figure, "")), looked_for))
+    return found
+
+
+def _names(at: parts.Here, rows: pl.DataFrame) -> None:
+    """By which name each figure is read, and what was looked for where it is missing."""
+    found = name_rows(rows)
+    if not found:
+        return
+    parts.section(at.say("how_read"))
+    shown = pl.DataFrame(
+        [
+            (
+                ", ".join(targets[:NAMED]) + (f" +{len(targets) - NAMED}" if len(targets) > NAMED else ""),
+                kind,
+                figure,
+                read or form.UNKNOWN,
+                looked_for,
+            )
+            for kind, targets, figure, read, looked_for in found
+        ],
+        schema=["targets", "kind", "figure", "read", "looked_for"],
+        orient="row",
+    )
+    text = st.column_config.TextColumn
+    st.dataframe(
+        shown,
+        column_config={
+            "targets": text(at.say("target"), width=180),
+            "kind": text(at.say("kind"), width=80),
+            "figure": text(at.say("figure"), width=200),
+            "read": text(at.say("read_by"), help=at.say("about_read_by"), width=320),
+            "looked_for": text(at.say("looked_for"), help=at.say("about_looked_for"), width=480),
+        },
+        hide_index=True,
+        width="stretch",
+        height=parts.table_height(shown.height),
+        key="source_names",
+        alt=at.say("alt_source_names"),
+    )

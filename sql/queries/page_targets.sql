@@ -14,7 +14,8 @@ WITH newest AS (
 )
 SELECT
   t.target, t.kind, t.found_kind, t.role, t.url, t.project, t.environment, t.interval_seconds, t.gpus,
-  t.memory_reservation_ratio, t.missing, t.notes, t.first_seen, t.last_seen, t.gone_at,
+  t.memory_reservation_ratio, t.missing, t.notes, t.found_names, t.origin,
+  t.first_seen, t.last_seen, t.gone_at,
   n.last.ts               AS last_at,
   n.last.ok               AS last_ok,
   n.last.http_status      AS http_status,
