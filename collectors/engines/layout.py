@@ -83,6 +83,7 @@ class EngineLayout:
         metrics: tuple[str, ...],
         combined: Combined,
         copies: frozenset[str],
+        totals: Mapping[str, str],
         notes: tuple[str, ...],
     ) -> None:
         self._count = len(places)
@@ -108,7 +109,7 @@ class EngineLayout:
             key = place.replica if place.model is None else Row(place.replica or "0", place.model)
             group = groups.get(key)
             if group is None:
-                group = groups[key] = Group(self._make, copies)
+                group = groups[key] = Group(self._make, copies, totals)
             group.add(cell, place)
         if nobodys := keep_apart(groups):
             self._notes.append(f"{nobodys} series without a replica or model beside those with one, left out")

@@ -69,9 +69,15 @@ class Ladder(NamedTuple):
 class Group:
     """Series that belong to the same rows. What several rows share is added up once, for all of them."""
 
-    def __init__(self, make: Callable[..., int], copies: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        make: Callable[..., int],
+        copies: frozenset[str] = frozenset(),
+        totals: Mapping[str, str] | None = None,
+    ) -> None:
         self._make = make
         self._copies = copies
+        self._totals = totals or {}
         self.names: dict[tuple[str, int, Part], str] = {}
         """Column, rank, part → the name as exposed."""
         self.values: dict[str, dict[int, dict[Series, int]]] = {}
@@ -111,7 +117,8 @@ class Group:
         key = (column, rank, "value")
         if key not in self._made:
             of_processes: dict[Series, list[int]] = {}
-            for series, cell in self._first_copies(self.values[column][rank]).items():
+            kept = self._total(self._first_copies(self.values[column][rank]), self._totals.get(column))
+            for series, cell in kept.items():
                 of_processes.setdefault(tuple(pair for pair in series if pair[0] != PID), []).append(cell)
             cells = [self._make(every, largest=True) for every in of_processes.values()]
             self._made[key] = self._make(cells, largest=column in LARGEST)
@@ -137,6 +144,13 @@ class Group:
         if series is not None and key not in self._made:
             self._made[key] = self._make(self._first_copies(series).values())
         return self._made.get(key)
+
+    def _total(self, of: Mapping[Series, int], label: str | None) -> Mapping[Series, int]:
+        """The series that have no value of `label`, beside others that share their sum out by it."""
+        if label is None or len(of) < 2:
+            return of
+        whole = {series: cell for series, cell in of.items() if not dict(series).get(label)}
+        return whole or of
 
     def _first_copies(self, of: Mapping[Series, T]) -> Mapping[Series, T]:
         """The series with the lowest values of the labels that tell copies of one fact apart."""

@@ -35,13 +35,15 @@ class Named:
     name: str
     """As exposed, after the kind's prefix; a histogram's without `_bucket`."""
     where: Mapping[str, str] = field(default_factory=dict)
-    """Label → pattern (`4*`) a series must match; keys and values compare without case."""
+    """Label → pattern (`4*`, or several: `stop|eos*`) a series must match; compared without case."""
     scale: float = 1.0
     """The unit belongs to the name: 1e-6 for microseconds, 0.01 for percent."""
     in_label: str | None = None
     """The value is this label's text; the sample's own value says nothing (`*_info`)."""
     absent_is_zero: bool = False
     """A family that is there without a matching series counts 0: a series is born at its first increment."""
+    versions: str = ""
+    """Which versions show it, for the documentation; "" where all do, or where that is not known."""
 
 
 Names = Sequence[str | Named]
@@ -107,10 +109,15 @@ class EngineKind(ExpositionKind[EnginePlace]):
     copies: tuple[str, ...] = ()
     """Labels whose several values are copies of one fact (each tensor-parallel rank shows the same queue): of
     each column the series with the lowest values are taken."""
+    totals: Mapping[str, str] = field(default_factory=dict)
+    """Column → label whose values share out what the series without a value has in all: that one alone
+    counts, where it is there."""
     only_with: frozenset[str] = frozenset()
     """Names (as `source.plain`) one of which must stand there, where the marks are not this kind's alone."""
     not_with: frozenset[str] = frozenset()
     """Names (as `source.plain`) that only another kind with the same marks shows."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Canonical column or metric → why no version of the engine can give it, for the documentation."""
     notes: tuple[str, ...] = ()
     """What anyone who reads the rows must know."""
 
@@ -202,12 +209,12 @@ class EngineKind(ExpositionKind[EnginePlace]):
             places, engine=self.name, role=self.role, yields=self.yields,
             metrics=tuple(dict.fromkeys((*self.histograms, *self.means))),
             combined=Combined(self.added, self.plus, self.ratios),
-            copies=frozenset(label.lower() for label in self.copies), notes=self.notes,
+            copies=frozenset(label.lower() for label in self.copies), totals=self.totals, notes=self.notes,
         )  # fmt: skip
 
 
 def _matches(value: str | None, pattern: str) -> bool:
-    return value is not None and fnmatchcase(value.lower(), pattern.lower())
+    return value is not None and any(fnmatchcase(value.lower(), one) for one in pattern.lower().split("|"))
 
 
 def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str | None:

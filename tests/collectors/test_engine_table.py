@@ -24,6 +24,7 @@ KIND = EngineKind(
         "kv_cache_used_ratio": ("usage",),
         "_used": ("blocks_used",),
         "_blocks": ("blocks",),
+        "finished_error_total": (Named("done_total", {"why": "oom|*error"}),),
         "finished_stop_total": (Named("done_total", {"why": "stop"}, absent_is_zero=True),),
     },
     histograms={"ttft": ("first_seconds",), "queue": (Named("queue_ms", scale=1e-3),)},
@@ -38,6 +39,7 @@ KIND = EngineKind(
     replica_labels=("Replica",),
     model_labels=("model",),
     copies=("tp_rank", "pp_rank"),
+    totals={"requests_waiting": "priority"},
 )
 
 
@@ -177,6 +179,19 @@ def test_of_copies_the_lowest_rank_is_taken_per_column() -> None:
     )  # fmt: skip
     assert (reading.engines[0].requests_running, reading.engines[0].requests_waiting) == (7, 7)
     assert [(one.buckets, one.sum_seconds) for one in reading.histograms] == [((0, 0), 1)]
+
+
+def test_the_series_without_a_priority_is_the_total_of_those_with_one() -> None:
+    shared_out = [f'e:waiting{{priority="{priority}"}} {value}' for priority, value in (("1", 2), ("5", 1))]
+    assert read('e:waiting{priority=""} 3', *shared_out).engines[0].requests_waiting == 3
+    assert read("e:waiting 3", *shared_out).engines[0].requests_waiting == 3
+    assert read(*shared_out).engines[0].requests_waiting == 3
+    assert read('e:running{priority=""} 3', 'e:running{priority="1"} 2').engines[0].requests_running == 5
+
+
+def test_a_condition_can_name_several_patterns() -> None:
+    reading = read(*(f'e:done_total{{why="{why}"}} 1' for why in ("OOM", "engine_error", "stop", "length")))
+    assert (reading.engines[0].finished_error_total, reading.engines[0].finished_stop_total) == (2, 1)
 
 
 def test_of_worker_processes_the_largest_gauge_counts() -> None:
