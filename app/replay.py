@@ -15,7 +15,7 @@ from app.config import Config
 from collectors.ingest import Ingest, Scraped
 from collectors.recording import Answer, Faults, in_order
 from collectors.registry import KINDS
-from collectors.target import Target
+from collectors.target import NVML, NVML_URL, Target
 from sql.store import Store
 
 LATE_SECONDS = 30.0
@@ -92,7 +92,7 @@ def _target(answer: Answer, targets: dict[str, Target], config: Config) -> Targe
         targets[answer.name] = Target(
             name=answer.name,
             kind=kind,
-            url="http://recording.invalid/metrics",
+            url=NVML_URL if kind == NVML else "http://recording.invalid/metrics",
             labels=answer.labels,
             project=answer.labels.get("project"),
             environment=answer.labels.get("environment"),

@@ -1,27 +1,31 @@
-"""With nothing configured: which exporters and engines answer on this machine, and what to do next.
+"""With nothing configured: which exporters, engines and GPUs are on this machine, and what to do next.
 
-Only 127.0.0.1 is asked, on the ports that programs use unless told otherwise.
+Only 127.0.0.1 is asked, on the ports and paths that programs use unless told otherwise, and NVIDIA's driver.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
-from collectors import nvml_count
+import aiohttp
+
 from collectors.fetch import Fetched, fetch, new_session
-from collectors.target import Target
+from collectors.gpu import nvml_words
+from collectors.gpu.nvml import KIND as NVML_KIND
+from collectors.gpu.nvml_way import NvmlWay
+from collectors.target import NVML, NVML_URL, Target
+from collectors.urls import DEFAULT_PATH
 
 PROBE_TIMEOUT_SECONDS = 2.0
 """On the same machine even a large exposition comes well within a second; a busy engine may take longer."""
 
 NVML_TIMEOUT_SECONDS = 5.0
 """Without persistence mode the first call loads the driver, which takes seconds."""
+
+NVIDIA_EXPORTERS = ("dcgm", "nvidia_gpu_exporter")
+"""Kinds that show the GPUs of this machine: beside one of them NVML would show each GPU twice."""
 
 
 class Probe(NamedTuple):
@@ -31,19 +35,31 @@ class Probe(NamedTuple):
     usual: str
     source: str
     """Where it says that this is the usual port."""
+    paths: tuple[str, ...] = (DEFAULT_PATH,)
+    """Asked one after the other, until one is read."""
 
 
 PROBES = (
     Probe(9400, "dcgm-exporter", "NVIDIA/dcgm-exporter README.md"),
-    Probe(8000, "vLLM, TensorRT-LLM, NIM, Dynamo", "vLLM docs, `vllm serve --port`"),
+    Probe(9835, "nvidia_gpu_exporter", "utkuozdemir/nvidia_gpu_exporter README.md"),
+    # TensorRT-LLM's own /metrics (JSON) is emptied by whoever reads it: its Prometheus form comes first.
+    Probe(
+        8000,
+        "vLLM, TensorRT-LLM, NIM, Dynamo",
+        "vLLM docs, `vllm serve --port`; NIM docs, observability; TensorRT-LLM docs, `trtllm-serve`",
+        ("/prometheus/metrics", "/v1/metrics", DEFAULT_PATH),
+    ),
     Probe(8080, "llama.cpp, TGI in Docker", "llama.cpp tools/server/README.md `--port`; TGI quick tour"),
     Probe(30000, "SGLang", "SGLang docs, server arguments, `--port`"),
     Probe(3000, "TGI", "text-generation-launcher `--port`"),
     Probe(8002, "Triton", "Triton docs/user_guide/metrics.md"),
     Probe(23333, "LMDeploy", "LMDeploy docs, `api_server --server-port`"),
-    Probe(4000, "LiteLLM", "LiteLLM proxy docs, `--port`"),
+    Probe(4000, "LiteLLM", "LiteLLM proxy docs, `--port`, Prometheus metrics", ("/metrics/",)),
+    Probe(11434, "Ollama", "Ollama docs/faq.md, OLLAMA_HOST; docs/api.md", ("/api/ps",)),
 )
-"""Asked at `/metrics`, all at the same time."""
+"""All ports are asked at the same time."""
+
+AskNvml = Callable[[Target], Awaitable[Fetched]]
 
 
 class Discovery(NamedTuple):
@@ -58,115 +74,87 @@ async def discover(
     probes: Sequence[Probe] = PROBES,
     *,
     timeout_seconds: float = PROBE_TIMEOUT_SECONDS,
-    nvml: Callable[[], Mapping[str, Any]] | None = None,
+    nvml: AskNvml | None = None,
 ) -> Discovery:
     """Ask every probe, and NVML, at the same time. Never raises for what answers or does not.
 
-    `nvml` gives what `collectors/nvml_count.py` prints; left out, that program is run.
+    `nvml` asks the driver; left out, `collectors/gpu/nvml_way.py` does.
     """
+    driver = Target(name=NVML, url=NVML_URL, kind=NVML, timeout_seconds=NVML_TIMEOUT_SECONDS)
     async with new_session() as session:
-        targets = [_probed(probe, timeout_seconds) for probe in probes]
-        asking = [fetch(session, target, close=True) for target in targets]
-        answers, counted = await asyncio.gather(asyncio.gather(*asking), _count_gpus(nvml))
+        asking = [_ask(session, probe, timeout_seconds) for probe in probes]
+        answers, gpus = await asyncio.gather(asyncio.gather(*asking), (nvml or _ask_nvml)(driver))
     found = []
     notes = []
     silent = []
-    for probe, target, answer in zip(probes, targets, answers, strict=True):
-        if answer.status is None and answer.error is not None and answer.error.startswith("cannot connect"):
+    for probe, (target, note) in zip(probes, answers, strict=True):
+        if note is None:
             silent.append(f"{probe.port} ({probe.usual})")
             continue
-        kind, note = _judged(probe, target, answer)
-        if kind is not None:
-            found.append(target.model_copy(update={"kind": kind}))
+        if target is not None:
+            found.append(target)
         notes.append(note)
     if silent:
         notes.append("nothing listens on port " + ", ".join(silent))
-    gpus_are_read = any(target.kind == "dcgm" for target in found)
-    notes.append(nvml_note(counted, gpus_are_read=gpus_are_read))
-    notes.append(_next_step(found))
+    exporter = next((target for target in found if target.kind in NVIDIA_EXPORTERS), None)
+    reads, note = _judge_nvml(gpus, exporter)
+    if reads:
+        found.append(Target(name=NVML, url=NVML_URL, kind=NVML))
+    notes += [note, _next_step(found)]
     return Discovery(found, notes)
 
 
-def _probed(probe: Probe, timeout_seconds: float) -> Target:
-    return Target(
-        name=f"localhost:{probe.port}",
-        url=f"http://127.0.0.1:{probe.port}/metrics",
-        timeout_seconds=timeout_seconds,
-    )
-
-
-def _judged(probe: Probe, target: Target, answer: Fetched) -> tuple[str | None, str]:
-    """The kind that answered, or None, and the note about it."""
+async def _ask(
+    session: aiohttp.ClientSession, probe: Probe, timeout_seconds: float
+) -> tuple[Target | None, str | None]:
+    """What is there, and the note about it; no note when nothing listens there."""
     from collectors.registry import UnknownKindError, detect  # late, as in collectors/target.py
 
-    if answer.error is not None:
-        return None, f"port {probe.port} ({probe.usual}) cannot be read: {answer.error}"
+    why = ""
+    for path in probe.paths:
+        target = Target(
+            name=f"localhost:{probe.port}",
+            url=f"http://127.0.0.1:{probe.port}{path}",
+            timeout_seconds=timeout_seconds,
+        )
+        answer = await fetch(session, target, close=True)
+        if answer.error is None:
+            try:
+                kind = detect(answer.body).name
+            except UnknownKindError as error:
+                why = str(error)
+                continue
+            return target.model_copy(update={"kind": kind}), f"found {kind} at {target.shown_url}"
+        if answer.status is None and answer.error.startswith("cannot connect"):
+            return None, None
+        why = answer.error
+        if answer.status is None:  # it hangs, or speaks no HTTP: at another path as well
+            break
+    return None, f"port {probe.port} ({probe.usual}) cannot be read: {why}"
+
+
+async def _ask_nvml(target: Target) -> Fetched:
+    way = NvmlWay()
     try:
-        kind = detect(answer.body).name
-    except UnknownKindError as error:
-        return None, f"port {probe.port} ({probe.usual}) cannot be read: {error}"
-    return kind, f"found {kind} at {target.shown_url}"
+        return await way.fetch(target)
+    finally:
+        await way.aclose()
+
+
+def _judge_nvml(answer: Fetched, exporter: Target | None) -> tuple[bool, str]:
+    """Whether the driver's GPUs are to be read by NVML, and the note about it."""
+    if answer.error is not None:
+        if answer.error == nvml_words.STARTING and exporter is None:
+            return True, f"found nvml: {answer.error}"
+        return False, answer.error
+    count = len({gpu.gpu_uuid for gpu in NVML_KIND.reader()(answer.body).gpus})
+    gpus, them = ("1 GPU", "it is") if count == 1 else (f"{count} GPUs", "they are")
+    if exporter is not None:
+        return False, f"NVML finds {gpus}; {them} read from {exporter.kind} at {exporter.shown_url}"
+    return True, f"found nvml: {gpus}, read from NVIDIA's driver"
 
 
 def _next_step(found: list[Target]) -> str:
     line = 'targets: [{url: "http://gpu-node-1:9400/metrics"}]'
     start = "to watch other machines too" if found else "nothing to watch here; to watch other machines"
     return f"{start}, write their URLs into infermeter.yaml: {line}"
-
-
-async def _count_gpus(nvml: Callable[[], Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    if nvml is not None:
-        return nvml()
-    # -P: the folder of this program must not hide modules of the standard library.
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", str(Path(nvml_count.__file__)),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        output, _ = await asyncio.wait_for(child.communicate(), NVML_TIMEOUT_SECONDS)
-    except TimeoutError:
-        child.kill()
-        with contextlib.suppress(TimeoutError):  # a process hung in the driver does not die either
-            await asyncio.wait_for(child.wait(), 1)
-        return {"package": "hung"}
-    try:
-        answer = json.loads(output)
-    except ValueError:
-        return {"package": "crashed"}
-    return answer if isinstance(answer, dict) else {"package": "crashed"}
-
-
-_WITHOUT_COUNT = {
-    "missing": "NVML: the Python package nvidia-ml-py is not installed, so local GPUs were not looked for",
-    "old": "NVML: an abandoned package hides nvidia-ml-py; run `pip uninstall pynvml`, then"
-    " `pip install --force-reinstall nvidia-ml-py`",
-    "hung": "NVML does not answer: the NVIDIA driver hangs; look at `dmesg`",
-    "crashed": "NVML: the program that counts GPUs ended without an answer; try `nvidia-smi`",
-}
-
-_NVML_ERRORS = {
-    4: "NVML: no permission to see the GPUs; run infermeter as a user who can run `nvidia-smi`",
-    9: "NVML: the NVIDIA kernel module is not loaded; `nvidia-smi` says why",
-    12: "NVML: no NVIDIA driver on this machine",
-    15: "NVML: a GPU has fallen off the bus; look for XID 79 in `dmesg`",
-    16: "NVML: a GPU must be reset: `nvidia-smi --gpu-reset`, or reboot",
-    18: "NVML: the NVIDIA driver was upgraded and is not running yet; reboot this machine",
-    999: "NVML: this container has lost its GPUs (`systemctl daemon-reload` on the host does that);"
-    " restart the container",
-}
-"""By nvmlReturn_t: what it means and what to do (NVIDIA/nvidia-container-toolkit#48 for 999)."""
-
-
-def nvml_note(answer: Mapping[str, Any], *, gpus_are_read: bool) -> str:
-    """What `collectors/nvml_count.py` said, for a person."""
-    if (count := answer.get("count")) is not None:
-        if count == 0:
-            return "NVML finds no GPU"
-        gpus = "1 GPU" if count == 1 else f"{count} GPUs"
-        them = "it" if count == 1 else "them"
-        if gpus_are_read:
-            return f"NVML finds {gpus}; dcgm-exporter has {them} read"
-        return f"NVML finds {gpus}; start dcgm-exporter to have {them} read"
-    if (code := answer.get("error")) is not None:
-        return _NVML_ERRORS.get(code, f"NVML fails with error {code}; `nvidia-smi` says more")
-    return _WITHOUT_COUNT.get(str(answer.get("package")), _WITHOUT_COUNT["crashed"])

@@ -6,7 +6,7 @@ import re
 
 from collectors.engines import llamacpp, vllm
 from collectors.exposition import parse
-from collectors.gpu import dcgm
+from collectors.gpu import dcgm, nvml
 from collectors.probe import kind as probe
 from collectors.source import Families, Kind
 
@@ -14,6 +14,7 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         dcgm.KIND,
+        nvml.KIND,
         vllm.KIND,
         llamacpp.KIND,
         probe.KIND,

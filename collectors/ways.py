@@ -12,6 +12,7 @@ from typing import Protocol
 import aiohttp
 
 from collectors.fetch import BODY_LIMIT, Fetched, fetch
+from collectors.gpu.nvml_way import NvmlWay
 from collectors.probe.way import ProbeWay
 from collectors.target import Target
 from sql.store import Store
@@ -37,6 +38,7 @@ class WayMaker(Protocol):
 def own_ways() -> dict[str, WayMaker]:
     """Kind → how its way is made; kinds that are not here are asked by GET."""
     return {
+        "nvml": NvmlWay,
         "probe": ProbeWay,
     }
 

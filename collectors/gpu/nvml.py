@@ -7,14 +7,14 @@ Names and units: nvml.h, and the docstrings of nvidia-ml-py. What only a kernel 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from collectors.gpu import nvml_words
-from collectors.gpu.entities import Device, GpuPlace, Unit, short_host
+from collectors.gpu.entities import ABOUT, Device, GpuPlace, Unit, short_host
 from collectors.gpu.layout import GpuLayout
 from collectors.gpu.table import BITS, BYTE, CELSIUS, MEGAHERTZ, MILLIJOULE, PERCENT, Named
 from collectors.reading import GpuProcess, Reading
@@ -145,8 +145,8 @@ class _Reader:
         identities = {(gpu.gpu_index, gpu.mig_instance): gpu.gpu_uuid for gpu in rows.gpus}
         return Reading(
             self._kind.name, self._kind.role, rows.gpus, [], [],
-            len(found), 0, 0, layout.missing, (*layout.notes, *rows.notes, *_notes(answer)),
-            tuple(_found_names(places)),
+            _lines(answer), 0, 0, layout.missing, (*layout.notes, *rows.notes, *_notes(answer)),
+            layout.found_names,
             processes=[process for gpu in gpus for process in _processes(gpu, identities)],
         )  # fmt: skip
 
@@ -167,18 +167,10 @@ def _found(answer: _Answer, gpu: _Gpu) -> Iterator[tuple[GpuPlace, float]]:
     parts += [(str(mig.gpu_instance), mig) for mig in gpu.mig if mig.gpu_instance is not None]
     for instance, part in parts:
         device = Device(gpu.uuid, instance, str(gpu.index), host, gpu.name, answer.driver, None, None, None)
+        yield GpuPlace(ABOUT, 0, BITS, device, ()), 1.0  # it is there, whatever it tells
         for name, value in part.values.items():
             if (target := _PLACES.get(name)) is not None:
-                yield GpuPlace(*target, device, ()), math.nan if value in NO_VALUE else float(value)
-
-
-def _found_names(places: Iterable[GpuPlace]) -> Iterator[tuple[str, str]]:
-    ranks: dict[str, int] = {}
-    for place in places:
-        ranks[place.column] = min(place.rank, ranks.get(place.column, place.rank))
-    for column, names in COLUMNS.items():
-        if column in ranks:
-            yield column, names[ranks[column]].name
+                yield GpuPlace(*target, device, (), name), math.nan if value in NO_VALUE else float(value)
 
 
 def _processes(gpu: _Gpu, identities: Mapping[tuple[Any, str], str]) -> Iterator[GpuProcess]:
@@ -195,6 +187,11 @@ def _processes(gpu: _Gpu, identities: Mapping[tuple[Any, str], str]) -> Iterator
         if uuid is not None:
             used = None if process.bytes in NO_VALUE else process.bytes
             yield GpuProcess(uuid, instance_name, pid, process.name, used, kind)
+
+
+def _lines(answer: _Answer) -> int:
+    """How many values there are."""
+    return sum(len(part.values) for gpu in answer.gpus for part in (gpu, *gpu.mig))
 
 
 def _notes(answer: _Answer) -> Iterator[str]:

@@ -32,7 +32,7 @@ PASSING = (10, 19, 21, 27)
 
 PIDS_OF_THE_HOST = "pid:[4026531836]"
 """The machine's own namespace of process ids (Linux, include/linux/proc_ns.h PROC_PID_INIT_INO). NVML gives
-ids of the host: in any other namespace such a number is another process, or none (nvidia-docker #179, #1460)."""
+ids of the host: elsewhere such a number is another process, or none (nvidia-docker #179, #1460)."""
 
 NO_INSTANCE = 0xFFFFFFFF
 

@@ -1,19 +1,16 @@
 import asyncio
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from collectors import nvml_count
-from collectors.discovery import PROBES, Discovery, Probe, discover, nvml_note
-from tests.shared import SHARED, needs_shared
+from collectors.discovery import PROBES, Discovery, Probe, discover
+from collectors.fetch import Fetched
+from collectors.gpu import nvml_words
+from collectors.target import Target
 
 DCGM = """# TYPE DCGM_FI_DEV_GPU_UTIL gauge
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52",Hostname="node-1"} 91
@@ -29,15 +26,29 @@ vllm:generation_tokens_total{model_name="m"} 100.0
 """
 
 HOW_TO = 'write their URLs into infermeter.yaml: targets: [{url: "http://gpu-node-1:9400/metrics"}]'
-NO_GPU = {"error": 12}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+NO_DRIVER = "NVML: no NVIDIA driver on this machine"
 
 
-def answering(status: int, body: str) -> web.Application:
+def gpus(count: int) -> Fetched:
+    """What NVML says where there are so many GPUs."""
+    shown = [
+        {"index": index, "uuid": f"GPU-{index}", "values": {"nvmlDeviceGetPowerUsage": 70000}}
+        for index in range(count)
+    ]
+    return Fetched(200, json.dumps({"nvml": 1, "gpus": shown}).encode(), 0.01, None)
+
+
+def no_gpus(error: str) -> Fetched:
+    return Fetched(None, b"", 0.01, error)
+
+
+def answering(status: int, body: str, path: str = "/metrics") -> web.Application:
     async def metrics(_request: web.Request) -> web.Response:
         return web.Response(status=status, text=body)
 
     application = web.Application()
-    application.router.add_get("/metrics", metrics)
+    application.router.add_get(path, metrics)
     return application
 
 
@@ -52,18 +63,24 @@ def hanging() -> web.Application:
 
 
 def discovered(
-    *applications: web.Application, silent: int = 0, nvml: Mapping[str, Any] = NO_GPU
+    *applications: web.Application,
+    silent: int = 0,
+    nvml: Fetched | None = None,
+    paths: tuple[str, ...] = ("/metrics",),
 ) -> tuple[Discovery, list[int]]:
     """What is found where these applications listen, and on `silent` more ports where none does."""
+
+    async def driver(_target: Target) -> Fetched:
+        return nvml or no_gpus(NO_DRIVER)
 
     async def run() -> tuple[Discovery, list[int]]:
         servers = [TestServer(application) for application in applications]
         for server in servers:
             await server.start_server()
         ports = [server.port or 0 for server in servers] + [unused_port() for _ in range(silent)]
-        probes = [Probe(port, f"engine {number}", "") for number, port in enumerate(ports, 1)]
+        probes = [Probe(port, f"engine {number}", "", paths) for number, port in enumerate(ports, 1)]
         try:
-            return await discover(probes, timeout_seconds=0.3, nvml=lambda: nvml), ports
+            return await discover(probes, timeout_seconds=0.3, nvml=driver), ports
         finally:
             for server in servers:
                 await server.close()
@@ -72,7 +89,7 @@ def discovered(
 
 
 def test_what_answers_is_found_by_what_it_says() -> None:
-    found, ports = discovered(answering(200, DCGM), answering(200, VLLM), silent=2, nvml={"count": 1})
+    found, ports = discovered(answering(200, DCGM), answering(200, VLLM), silent=2, nvml=gpus(1))
     assert [(target.name, target.kind, target.url) for target in found.found] == [
         (f"localhost:{ports[0]}", "dcgm", f"http://127.0.0.1:{ports[0]}/metrics"),
         (f"localhost:{ports[1]}", "vllm", f"http://127.0.0.1:{ports[1]}/metrics"),
@@ -81,19 +98,62 @@ def test_what_answers_is_found_by_what_it_says() -> None:
         f"found dcgm at http://127.0.0.1:{ports[0]}/metrics",
         f"found vllm at http://127.0.0.1:{ports[1]}/metrics",
         f"nothing listens on port {ports[2]} (engine 3), {ports[3]} (engine 4)",
-        "NVML finds 1 GPU; dcgm-exporter has it read",
+        f"NVML finds 1 GPU; it is read from dcgm at http://127.0.0.1:{ports[0]}/metrics",
         f"to watch other machines too, {HOW_TO}",
     ]
 
 
 def test_nothing_found_says_what_to_write() -> None:
-    found, ports = discovered(silent=1, nvml={"count": 2})
+    found, ports = discovered(silent=1)
     assert found.found == []
     assert found.notes == [
         f"nothing listens on port {ports[0]} (engine 1)",
-        "NVML finds 2 GPUs; start dcgm-exporter to have them read",
+        NO_DRIVER,
         f"nothing to watch here; to watch other machines, {HOW_TO}",
     ]
+
+
+def test_gpus_that_no_exporter_shows_are_read_from_the_driver() -> None:
+    found, ports = discovered(answering(200, VLLM), nvml=gpus(2))
+    assert [(target.name, target.kind) for target in found.found] == [
+        (f"localhost:{ports[0]}", "vllm"),
+        ("nvml", "nvml"),
+    ]
+    assert found.notes[1:] == [
+        "found nvml: 2 GPUs, read from NVIDIA's driver",
+        f"to watch other machines too, {HOW_TO}",
+    ]
+
+
+def test_a_driver_that_still_starts_is_watched_and_one_that_fails_is_told() -> None:
+    found, _ = discovered(nvml=no_gpus(nvml_words.STARTING))
+    assert [target.kind for target in found.found] == ["nvml"]
+    found, _ = discovered(nvml=no_gpus(nvml_words.HUNG))
+    assert found.found == []
+    assert found.notes[0] == nvml_words.HUNG
+
+
+def test_a_port_is_asked_at_its_paths_until_one_is_read() -> None:
+    paths = ("/prometheus/metrics", "/v1/metrics", "/metrics")
+    asked = []
+
+    @web.middleware
+    async def write_down(request: web.Request, handler: Handler) -> web.StreamResponse:
+        asked.append(request.path)
+        return await handler(request)
+
+    application = answering(200, VLLM, "/v1/metrics")
+    application.middlewares.append(write_down)
+    found, ports = discovered(application, paths=paths)
+    assert [target.url for target in found.found] == [f"http://127.0.0.1:{ports[0]}/v1/metrics"]
+    assert asked == ["/prometheus/metrics", "/v1/metrics"]
+
+
+def test_of_several_paths_the_usual_one_says_what_is_wrong() -> None:
+    found, ports = discovered(answering(501, ""), paths=("/prometheus/metrics", "/metrics"))
+    assert found.notes[0] == (
+        f"port {ports[0]} (engine 1) cannot be read: HTTP 501; llama.cpp's server needs --metrics"
+    )
 
 
 def test_what_answers_but_cannot_be_read_is_told_with_the_cure() -> None:
@@ -122,105 +182,21 @@ def test_each_usual_port_is_asked_once_and_says_where_it_comes_from() -> None:
     assert all(probe.usual and probe.source for probe in PROBES)
 
 
-@pytest.mark.parametrize(
-    ("answer", "note"),
-    [
-        ({"count": 0}, "NVML finds no GPU"),
-        ({"error": 12}, "NVML: no NVIDIA driver on this machine"),
-        ({"error": 9}, "NVML: the NVIDIA kernel module is not loaded; `nvidia-smi` says why"),
-        (
-            {"error": 18},
-            "NVML: the NVIDIA driver was upgraded and is not running yet; reboot this machine",
-        ),
-        (
-            {"error": 999},
-            (
-                "NVML: this container has lost its GPUs (`systemctl daemon-reload` on the host does that);"
-                " restart the container"
-            ),
-        ),
-        (
-            {"error": 4},
-            "NVML: no permission to see the GPUs; run infermeter as a user who can run `nvidia-smi`",
-        ),
-        ({"error": 27}, "NVML fails with error 27; `nvidia-smi` says more"),
-        (
-            {"package": "missing"},
-            "NVML: the Python package nvidia-ml-py is not installed, so local GPUs were not looked for",
-        ),
-        (
-            {"package": "old"},
-            (
-                "NVML: an abandoned package hides nvidia-ml-py; run `pip uninstall pynvml`, then"
-                " `pip install --force-reinstall nvidia-ml-py`"
-            ),
-        ),
-        ({"package": "hung"}, "NVML does not answer: the NVIDIA driver hangs; look at `dmesg`"),
-        ({}, "NVML: the program that counts GPUs ended without an answer; try `nvidia-smi`"),
-    ],
-)
-def test_each_answer_of_nvml_has_its_words(answer: dict[str, Any], note: str) -> None:
-    assert nvml_note(answer, gpus_are_read=False) == note
+def test_engines_that_answer_elsewhere_are_asked_there() -> None:
+    """engines.md: LiteLLM redirects /metrics, NIM and Ollama have none."""
+    paths = {probe.port: probe.paths for probe in PROBES}
+    assert paths[4000] == ("/metrics/",)
+    assert paths[11434] == ("/api/ps",)
+    assert paths[8000] == ("/prometheus/metrics", "/v1/metrics", "/metrics")
+    assert paths[9400] == ("/metrics",)
 
 
-def count_in_child(**environment: str) -> object:
-    done = subprocess.run(
-        [sys.executable, "-P", str(Path(nvml_count.__file__))],
-        env={**os.environ, **environment}, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def nvml_stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a stand-in for NVIDIA's library that reads its world from the file `$NVMLSTUB`."""
-    folder = tmp_path_factory.mktemp("nvml")
-    source = SHARED / "reference" / "nvml-stub.c"
-    library = folder / "libnvidia-ml.so.1"
-    command = [
-        "gcc",
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-Wl,-soname,libnvidia-ml.so.1",
-        "-o",
-        str(library),
-        str(source),
-    ]
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
-    except FileNotFoundError:
-        pytest.skip("gcc is not installed")
-    return folder
-
-
-@needs_shared
-@pytest.mark.parametrize(
-    ("state", "answer"),
-    [("count=2\n", {"count": 2})] + [(f"init={code}\n", {"error": code}) for code in (9, 4, 12, 18, 999)],
-)
-def test_the_child_counts_gpus_or_gives_nvmls_error(nvml_stub: Path, state: str, answer: object) -> None:
-    world = nvml_stub / "state"
-    world.write_text(state)
-    assert count_in_child(NVMLSTUB=str(world), LD_LIBRARY_PATH=str(nvml_stub)) == answer
-
-
-def test_an_abandoned_pynvml_package_is_recognised(tmp_path: Path) -> None:
-    (tmp_path / "pynvml").mkdir()
-    (tmp_path / "pynvml" / "__init__.py").write_text("")
-    assert count_in_child(PYTHONPATH=str(tmp_path)) == {"package": "old"}
-
-
-def test_a_child_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "pynvml.py").write_text("import time\ntime.sleep(60)\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("collectors.discovery.NVML_TIMEOUT_SECONDS", 0.2)
-    found = asyncio.run(discover([]))
-    assert found.notes[0] == "NVML does not answer: the NVIDIA driver hangs; look at `dmesg`"
-
-
-def test_a_child_that_crashes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "pynvml.py").write_text("import os\nos.abort()\n")
+def test_a_machine_without_a_driver_is_told_by_the_driver_s_own_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pynvml.py").write_text(
+        "class NVMLError(Exception):\n    value = 12\ndef nvmlInit():\n    raise NVMLError\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = asyncio.run(discover([]))
-    assert found.notes[0] == "NVML: the program that counts GPUs ended without an answer; try `nvidia-smi`"
+    assert (found.found, found.notes[0]) == ([], NO_DRIVER)
