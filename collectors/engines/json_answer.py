@@ -1,0 +1,68 @@
+"""Engines that answer with JSON: reading it, and keeping out what cannot be."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from collectors.engines.cells import MEASURES, odd_values, what_can_be
+from collectors.plausible import OddValues
+from collectors.reading import EngineSample
+
+
+class MalformedError(ValueError):
+    """The answer, or a part of it, is not what the engine's answers are."""
+
+
+def load(body: bytes) -> Any:
+    """The JSON value. Raises MalformedError."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError
+        raise MalformedError("no JSON") from error
+
+
+def number(of: Mapping[str, Any], key: str) -> float | None:
+    """A finite number; None where the key is absent or null. Raises MalformedError for anything else."""
+    value = of.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MalformedError(f"{key} is no number")
+    try:
+        found = float(value)
+    except OverflowError:
+        raise MalformedError(f"{key} is too large") from None
+    return found if math.isfinite(found) else None
+
+
+def table(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A nested object; an empty one where the key is absent or null.
+
+    Raises MalformedError for anything else.
+    """
+    value = of.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedError(f"{key} is no object")
+    return value
+
+
+def quotient(part: float | None, whole: float | None) -> float | None:
+    """`part` ÷ `whole`; None where one is not known or the whole is nothing."""
+    return None if part is None or not whole else part / whole
+
+
+def possible(samples: Sequence[EngineSample], odd: OddValues) -> tuple[list[EngineSample], tuple[str, ...]]:
+    """The rows without the values that cannot be, and the notes on these."""
+    rows: list[EngineSample] = []
+    found: list[tuple[str, str]] = []
+    for sample in samples:
+        engine, role, replica, model = sample.engine, sample.role, sample.replica, sample.model
+        measured = tuple(getattr(sample, column) for column in MEASURES)
+        found.extend(odd_values((engine, role, replica, model), measured))
+        rows.append(EngineSample(engine, role, replica, model, *what_can_be(measured)))
+    return rows, tuple(odd.notes(found))

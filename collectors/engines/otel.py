@@ -1,0 +1,134 @@
+"""OpenTelemetry's GenAI conventions (status "development"), as Prometheus exporters write them.
+
+Names: `docs/gen-ai/gen-ai-metrics.md` of the semantic conventions. Exporters write `.` as `_` or keep it, and
+add the unit or not: both spellings of both are read. `gen_ai.server.*` is measured in the model server (role
+engine); `gen_ai.client.*` by its callers (role gateway), so where both stand there the client's latencies are
+not read. There are no gauges of queue or KV cache.
+
+Tokens go to a project where a series names one: the first of `PROJECT_LABELS` with a value.
+`service_namespace` is the last of them; the conventions mean it for the team that owns a group of services.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from collectors.engines.forms import Form, FormsKind
+from collectors.engines.table import EngineKind, Named, Names
+from collectors.engines.usage import MeteredKind, MeteredPlace, UsageTable
+from collectors.exposition import Nowhere
+from collectors.source import Families
+
+PROJECT_LABELS = ("project", "project_id", "gen_ai_project", "openai_project", "service_namespace")
+ENVIRONMENT_LABELS = ("deployment_environment_name", "deployment_environment")
+MODEL_LABELS = ("gen_ai_request_model", "gen_ai_response_model")
+
+_FAILED = {"error_type": "?*"}
+
+
+def _seconds(name: str) -> Names:
+    return (f"gen_ai_{name}_seconds", f"gen_ai_{name}")
+
+
+def _count(name: str, where: Mapping[str, str] | None = None) -> Names:
+    return tuple(Named(f"{one}_count", where or {}) for one in _seconds(name))
+
+
+def _tokens(kind: str) -> Names:
+    return tuple(
+        Named(f"gen_ai_client_token_usage{unit}_sum", {"gen_ai_token_type": kind}) for unit in ("", "_tokens")
+    )
+
+
+def _spelled(name: str) -> str:
+    return name.replace(".", "_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OtelKind(MeteredKind):
+    def score(self, body: bytes, families: Families) -> int:
+        """The number of its families, however they are spelled."""
+        return super().score(body, {_spelled(name): labels for name, labels in families.items()})
+
+    def wants(self, name: str) -> bool:
+        """Whether a series of that name can say something, however it is spelled."""
+        return super().wants(_spelled(name))
+
+    def place(self, name: str, labels: dict[str, str]) -> MeteredPlace | Nowhere:
+        """As the tables say, however the name and the labels are spelled."""
+        place = super().place(_spelled(name), {_spelled(key): value for key, value in labels.items()})
+        if "." not in name or isinstance(place, Nowhere):
+            return place
+        usage = tuple(use._replace(exposed=name) for use in place.usage)
+        if place.engine is None:
+            return MeteredPlace(None, usage)
+        whole = name.removesuffix("_bucket") if place.engine.part == "bucket" else name
+        also = tuple(one._replace(exposed=name) for one in place.engine.also)
+        return MeteredPlace(place.engine._replace(exposed=whole, also=also), usage)
+
+
+def _kind(engine: EngineKind, requests: Names) -> _OtelKind:
+    usage = UsageTable(
+        source="otel",
+        counters={
+            "prompt_tokens_total": _tokens("input"),
+            "generation_tokens_total": _tokens("output"),
+            "requests_total": requests,
+        },
+        project_labels=PROJECT_LABELS,
+        environment_labels=ENVIRONMENT_LABELS,
+        model_labels=MODEL_LABELS,
+        needs_project=True,
+    )
+    return _OtelKind(
+        name=engine.name, role=engine.role, marks=engine.marks, engine=engine, usage=usage
+    )  # fmt: skip
+
+
+SERVER = EngineKind(
+    name="otel",
+    role="engine",
+    marks=("gen_ai_server_*",),
+    prefixes=("",),
+    columns={
+        "prompt_tokens_total": _tokens("input"),
+        "generation_tokens_total": _tokens("output"),
+        "finished_error_total": _count("server_request_duration", _FAILED),
+    },
+    histograms={
+        "ttft": _seconds("server_time_to_first_token"),
+        "tpot": _seconds("server_time_per_output_token"),
+        "e2e": _seconds("server_request_duration"),
+    },
+    model_labels=MODEL_LABELS,
+)
+
+CLIENT = replace(
+    SERVER,
+    role="gateway",
+    marks=("gen_ai_client_*",),
+    columns=SERVER.columns | {"finished_error_total": _count("client_operation_duration", _FAILED)},  # type: ignore[operator]
+    histograms={
+        # The first piece of a streamed answer, and the time between pieces: what a caller sees of tokens.
+        "ttft": _seconds("client_operation_time_to_first_chunk"),
+        "itl": _seconds("client_operation_time_per_output_chunk"),
+        "e2e": _seconds("client_operation_duration"),
+    },
+    notes=("these are latencies as the callers measured them, the network's included",),
+)
+
+KIND = FormsKind(
+    name="otel",
+    forms=(
+        Form(
+            re.compile(rb'^(?:\{\s*")?gen_ai[._]server[._]', re.MULTILINE | re.IGNORECASE),
+            _kind(SERVER, _count("server_request_duration")),
+        ),
+        Form(
+            re.compile(rb'^(?:\{\s*")?gen_ai[._]client[._]', re.MULTILINE | re.IGNORECASE),
+            _kind(CLIENT, _count("client_operation_duration")),
+        ),
+    ),
+)
