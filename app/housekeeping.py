@@ -7,12 +7,19 @@ from typing import Protocol
 
 from sql.store import Store
 
-RAW = ("gpu_sample", "engine_sample", "engine_histogram", "scrape")
+RAW = (
+    "gpu_sample", "gpu_process", "engine_sample", "engine_histogram", "host_sample", "probe", "scrape",
+    "engine_gpu", "pull_progress",
+)  # fmt: skip
+"""`engine_gpu` and `pull_progress` go by when they last were of use."""
 
 TOLD = ("finding", "outbox", "incident_change", "incident")
 
+USED = ("project_usage",)
+
 TOLD_SECONDS = 400 * 86_400.0
-"""What was judged and told is small and is kept for thirteen months, as long as a year's comparison needs."""
+"""What was judged and told, and what projects used, is small and is kept for thirteen months, as long as a year's
+comparison needs."""
 
 
 class Retention(Protocol):
@@ -24,14 +31,16 @@ class Retention(Protocol):
 
 
 def housekeeping(store: Store, retention: Retention, now: datetime) -> None:
-    """Delete rows past their retention and superseded histogram bases, and checkpoint.
+    """Delete rows past their retention and superseded bases of counters, and checkpoint.
 
     A transaction per table, so that no scrape round waits for all of them.
     """
-    ages = dict.fromkeys(RAW, retention.raw) | dict.fromkeys(TOLD, max(TOLD_SECONDS, retention.raw))
+    ages = dict.fromkeys(RAW, retention.raw) | dict.fromkeys((*TOLD, *USED), max(TOLD_SECONDS, retention.raw))
     for table, seconds in ages.items():
         with store.write() as writer:
             writer.run(f"expire_{table}", before=now - timedelta(seconds=seconds))
     with store.write() as writer:
         writer.run("expire_histogram_base", before=now - timedelta(seconds=retention.raw))
+    with store.write() as writer:
+        writer.run("expire_usage_base", before=now - timedelta(seconds=max(TOLD_SECONDS, retention.raw)))
     store.checkpoint()

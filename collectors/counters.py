@@ -1,7 +1,8 @@
 """Cumulative histogram buckets → increases since the scrape before, over restarts of either side.
 
-Pure: the state is a plain mapping from key to the last buckets seen. A counter that went down is a
-restart of the engine: the new value is the increase (Prometheus does the same). A series seen for the
+Pure: the state is a plain mapping from key to the last buckets seen. A counter that went down counts as a
+restart of the engine: the new value is the increase (Prometheus does the same); whether it may be another
+worker instead is for `collectors/multiworker.py` to say. A series seen for the
 first time on an engine that was there before counts from 0 (prometheus/prometheus #17824 is the trouble
 with dropping that first value); on an engine never seen before its past is unknown and gives no increase.
 """
@@ -27,7 +28,7 @@ class Key(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What the scrape before said."""
+    """What the last counted scrape said."""
 
     ts: datetime
     edges_seconds: tuple[float, ...]
@@ -45,6 +46,8 @@ class Increase(NamedTuple):
     interval_seconds: float | None
     sum_increase_seconds: float | None
     write_base: bool
+    fell: bool = False
+    """Whether a bucket is under its last value."""
 
 
 def increase(last: Last | None, seen: Histogram, ts: datetime, zero_since: datetime | None) -> Increase:
@@ -72,7 +75,7 @@ def increase(last: Last | None, seen: Histogram, ts: datetime, zero_since: datet
     else:
         gained = tuple([new - old for new, old in zip(buckets, last.buckets, strict=True)])
         if min(gained) < 0:
-            return Increase(Last(ts, edges, buckets, total, ts), buckets, interval, total, True)
+            return Increase(Last(ts, edges, buckets, total, ts), buckets, interval, total, True, True)
     gained_sum = None if total is None or last.sum_seconds is None else max(total - last.sum_seconds, 0.0)
     write_base = ts - last.base_ts >= BASE_EVERY
     state = Last(ts, edges, buckets, total, ts if write_base else last.base_ts)

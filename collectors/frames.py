@@ -7,7 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from collectors.reading import EngineSample, GpuProcess, GpuSample, HostSample, ProbeResult
+from collectors.reading import (
+    EngineSample,
+    GpuProcess,
+    GpuSample,
+    HostSample,
+    ProbeResult,
+    UsageCounter,
+    UsageKey,
+)
 
 _TS = pa.timestamp("us")
 _INTEGERS = {
@@ -30,6 +38,7 @@ _INTEGERS = {
 _TEXTS = {
     "gpu_uuid", "mig_instance", "host", "gpu_model", "driver_version", "pod", "namespace", "container",
     "engine", "role", "replica", "model", "name", "kind", "currency", "finish_reason", "error",
+    "project", "environment", "key_alias", "source",
 }  # fmt: skip
 _OTHER = {"ok": pa.bool_(), "cost": pa.decimal128(18, 9)}
 
@@ -76,6 +85,24 @@ _HISTOGRAM = pa.schema(
 )
 _BASE = pa.schema([*_SERIES, ("edge_set_id", pa.int32()), ("buckets", pa.list_(pa.float64()))])
 
+_USED = ("prompt_tokens", "cached_tokens", "generation_tokens", "requests", "gateway_spend_usd")
+_USAGE = pa.schema(
+    [
+        ("ts", _TS),
+        ("interval_seconds", pa.float64()),
+        ("target", pa.string()),
+        *[(column, _type(column)) for column in (*UsageKey._fields, *_USED)],
+    ]
+)
+_USAGE_BASE = pa.schema(
+    [
+        *_KEY,
+        ("replica", pa.string()),
+        *[(column, _type(column)) for column in UsageKey._fields],
+        *[(column, _type(column)) for column in UsageCounter._fields if column != "key"],
+    ]
+)
+
 SCHEMAS = {
     "scrape": _SCRAPE,
     "gpu_sample": _GPU,
@@ -85,6 +112,8 @@ SCHEMAS = {
     "gpu_process": _PROCESS,
     "host_sample": _HOST,
     "probe": _PROBE,
+    "project_usage": _USAGE,
+    "usage_base": _USAGE_BASE,
 }
 
 

@@ -1,23 +1,25 @@
 """Answers of targets → rows, one transaction a batch.
 
 Used by the live rounds and by replay, so that a recording goes through the very same code. Holds what
-must be remembered between scrapes: each target's reader, the last histogram buckets, the edge sets.
+must be remembered between scrapes: each target's reader, the last counters, the edge sets. What rows a
+reading becomes is for `collectors/batch.py` to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
 
 import duckdb
 
-from collectors import frames
-from collectors.counters import Increase, Key, Last, increase
+from collectors import frames, multiworker, usage
+from collectors.batch import AccountKey, Batch, Known, Scraped
+from collectors.counters import Key, Last
 from collectors.fetch import Fetched
 from collectors.gpu.identity import Identities
-from collectors.reading import EngineSample, Reading
+from collectors.multiworker import Watch
+from collectors.reading import UsageKey
 from collectors.registry import KINDS, UnknownKindError, detect
 from collectors.source import TargetReader
 from collectors.target import PROBE, Target
@@ -27,29 +29,6 @@ UNSTORABLE = (duckdb.Error, ArithmeticError, TypeError, ValueError)
 """What DuckDB and Arrow raise for a value that does not fit its column (ArrowInvalid is a ValueError)."""
 
 FORGET_AFTER = timedelta(hours=1)
-
-
-class Known(NamedTuple):
-    """What is remembered of a target's last good scrape."""
-
-    last_ok: datetime | None = None
-    replicas: frozenset[tuple[str, str | None]] = frozenset()
-    """(replica, model) of each engine row."""
-    described: tuple[Any, ...] | None = None
-    """(found kind, role, missing, notes, found names) as written to table `target`."""
-
-
-class Scraped(NamedTuple):
-    """One target's answer, read."""
-
-    target: Target
-    ts: datetime
-    fetched: Fetched
-    reading: Reading | None
-    error: str | None
-    body_bytes: int | None = None
-    """How large the answer was, where `fetched` does not hold it."""
-
 
 Also = Callable[[Writer, Sequence[Scraped]], None]
 """What else belongs into the transaction that writes these."""
@@ -66,10 +45,12 @@ class Ingest:
     known: dict[str, Known] = field(default_factory=dict)
     lasts: dict[Key, Last] = field(default_factory=dict)
     edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
+    watches: dict[str, Watch] = field(default_factory=dict)
+    accounts: dict[AccountKey, usage.Account] = field(default_factory=dict)
     identities: Identities = field(default_factory=Identities)
 
     def restore(self) -> None:
-        """Go on where an earlier process on this store ended: last buckets, edge sets, replicas."""
+        """Go on where an earlier process on this store ended: last counters, edge sets, replicas."""
         for edge_set_id, edges in self.store.query_rows("edge_sets"):
             self.edge_sets[tuple(edges)] = edge_set_id
         for target, replica, model, metric, edges, ts, base_ts, buckets, total in self.store.query_rows(
@@ -77,9 +58,40 @@ class Ingest:
         ):
             key = Key(target, replica, model, metric)
             self.lasts[key] = Last(ts, tuple(edges), tuple(buckets), total, base_ts)
-        for target, replica, model, ts in self.store.query_rows("engine_replicas"):
+        starts: dict[str, set[float | None]] = {}
+        for target, replica, model, ts, *counters, start in self.store.query_rows("engine_replicas"):
             before = self.known.get(target, Known())
-            self.known[target] = Known(ts, before.replicas | {(replica, model)})
+            replicas = {**before.replicas, (replica, model): tuple(counters)}
+            self.known[target] = Known(ts, ts, replicas)
+            starts.setdefault(target, set()).add(start)
+        for target, found in starts.items():
+            if len(found) == 1 and (start := found.pop()) is not None:
+                self.watches[target] = Watch(start, (start,))
+        self._restore_accounts()
+        for target, ts in self.store.query_rows("alternating_targets", note=multiworker.NOTE):
+            self.watches[target] = Watch(alternated_at=ts)
+
+    def _restore_accounts(self) -> None:
+        for target, replica, *names, ts, prompt, cached, generation, requests, spend in self.store.query_rows(
+            "usage_bases"
+        ):
+            whose = UsageKey(*names)
+            known = self.known.get(target, Known())
+            self.known[target] = known = known._replace(
+                last_ok=max(known.last_ok or ts, ts),
+                counted_at=max(known.counted_at or ts, ts),
+                own_usage=known.own_usage or whose.source != usage.TARGET,
+            )
+            totals = usage.Totals(prompt, cached, generation, requests, spend)
+            account = self.accounts.get((target, whose))
+            at = max(account.row_at, ts) if account is not None else ts
+            raws = {**(account.raws if account is not None else {}), replica: usage.Raw(ts, totals)}
+            self.accounts[target, whose] = usage.Account(at, at, at, raws, restored=True)
+        # A key that nobody used for long is as old as its last row, and still shown: it ages from now on.
+        for key, account in self.accounts.items():
+            shown = self.known[key[0]].last_ok or account.counted_at
+            raws = {replica: raw._replace(ts=max(raw.ts, shown)) for replica, raw in account.raws.items()}
+            self.accounts[key] = account._replace(raws=raws)
 
     def read(self, target: Target, ts: datetime, fetched: Fetched) -> Scraped:
         """Read one answer. What the target got wrong becomes `Scraped.error`, never an exception."""
@@ -124,16 +136,18 @@ class Ingest:
         The next histogram row of each series writes its base, as the one before may not be in the store yet.
         """
         with self.store.write() as writer:
-            writing = _Batch(writer, self)
+            writing = Batch(writer, self)
             for scraped in batch:
                 writing.add(scraped)
-        self.known.update(writing.known)
-        self.lasts.update({key: last._replace(base_ts=datetime.min) for key, last in writing.lasts.items()})
-        self.edge_sets.update(writing.edge_sets)
+        writing.lasts = {key: last._replace(base_ts=usage.NEVER) for key, last in writing.lasts.items()}
+        writing.accounts = {
+            key: account._replace(row_at=usage.NEVER) for key, account in writing.accounts.items()
+        }
+        self._learn(writing)
 
     def _write(self, batch: list[Scraped], also: Also | None = None) -> None:
         with self.store.write() as writer:
-            writing = _Batch(writer, self)
+            writing = Batch(writer, self)
             for scraped in batch:
                 writing.add(scraped)
             if also is not None:
@@ -141,20 +155,35 @@ class Ingest:
             for table, values in writing.rows.items():
                 if values:
                     writer.append(table, frames.frame(table, values))
+        self._learn(writing)
+
+    def _learn(self, writing: Batch) -> None:
         self.known.update(writing.known)
         self.lasts.update(writing.lasts)
         self.edge_sets.update(writing.edge_sets)
+        self.watches.update(writing.watches)
+        self.accounts.update(writing.accounts)
 
     def forget(self) -> None:
-        """Drop the histograms that their target has not shown for `FORGET_AFTER`, though it answered.
+        """Drop the histograms and usage keys that their target has not shown for `FORGET_AFTER`, though it
+        answered.
 
-        Models and replicas come and go; memory must not grow with all that ever were. One that comes back
-        later is a new series.
+        Models, replicas and keys come and go; memory must not grow with all that ever were. One that comes
+        back later is a new series.
         """
         for key, last in list(self.lasts.items()):
             known = self.known.get(key.target)
             if known is None or (known.last_ok is not None and known.last_ok - last.ts > FORGET_AFTER):
                 del self.lasts[key]
+        for whose, account in list(self.accounts.items()):
+            known = self.known.get(whose[0])
+            left = None
+            if known is not None:
+                left = usage.still_shown(account, (known.last_ok or account.counted_at) - FORGET_AFTER)
+            if left is None:
+                del self.accounts[whose]
+            else:
+                self.accounts[whose] = left
 
     def sync_targets(
         self, targets: Iterable[Target], now: datetime, origins: Mapping[str, str] | None = None
@@ -175,93 +204,7 @@ class Ingest:
                 )  # fmt: skip
             writer.run("mark_targets_gone", names=[target.name for target in listed], now=now)
         names = {target.name for target in listed}
-        for remembered in (self.readers, self.known):
+        for remembered in (self.readers, self.known, self.watches):
             for name in remembered.keys() - names:
                 del remembered[name]
         self.identities.forget(names)
-
-
-@dataclass
-class _Batch:
-    """One transaction in the making: what it learns stays here until it is committed."""
-
-    writer: Writer
-    before: Ingest
-    known: dict[str, Known] = field(default_factory=dict)
-    lasts: dict[Key, Last] = field(default_factory=dict)
-    edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
-    rows: dict[str, list[Any]] = field(default_factory=lambda: {table: [] for table in frames.SCHEMAS})
-
-    def add(self, scraped: Scraped) -> None:
-        fetched, reading = scraped.fetched, scraped.reading
-        counts: tuple[int | None, int | None, int | None] = (None, None, None)
-        if reading is not None:
-            counts = (reading.lines, reading.rejected_lines, reading.unowned_lines)
-        row = (
-            scraped.ts, scraped.target.name, scraped.error is None, fetched.status, fetched.duration_seconds,
-            scraped.body_bytes or len(fetched.body) or None, *counts, scraped.error,
-        )  # fmt: skip
-        self.rows["scrape"].append(row)
-        if reading is not None and reading.says_something:
-            self._samples(scraped.target, scraped.ts, reading)
-
-    def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
-        key = (ts, target.name)
-        self.rows["host_sample"].extend(key + host for host in reading.hosts)
-        self.rows["probe"].extend(key + probe for probe in reading.probes)
-        reading = self.before.identities.tell_apart(target.name, reading)
-        known = self.known.get(target.name) or self.before.known.get(target.name) or Known()
-        self.rows["gpu_sample"].extend(key + gpu for gpu in reading.gpus)
-        engines = reading.engines
-        if target.model is not None:
-            engines = [engine if engine.model else engine._replace(model=target.model) for engine in engines]
-        self.rows["engine_sample"].extend(key + engine for engine in engines)
-        zero_since = _zero_since(engines, known)
-        for histogram in reading.histograms:
-            series = Key(target.name, histogram.replica, histogram.model or target.model, histogram.metric)
-            since = zero_since.get((series.replica, series.model))
-            last = self.lasts.get(series) or self.before.lasts.get(series)
-            step = increase(last, histogram, ts, since)
-            self.lasts[series] = step.last
-            self._histogram(series, step, histogram.count)
-        description = (reading.source, reading.role, reading.missing, reading.notes, reading.found_names)
-        if self.before.describes and known.described != description:
-            self.writer.run(
-                "describe_target", target=target.name, found_kind=reading.source, role=reading.role,
-                missing=list(reading.missing), notes=list(reading.notes),
-                found_names=to_json(dict(reading.found_names)),
-            )  # fmt: skip
-        replicas = frozenset((engine.replica, engine.model) for engine in engines)
-        self.known[target.name] = Known(ts, replicas, description)
-
-    def _histogram(self, series: Key, step: Increase, count: float | None) -> None:
-        last = step.last
-        edges = last.edges_seconds
-        edge_set_id = self.before.edge_sets.get(edges) or self.edge_sets.get(edges)
-        if edge_set_id is None:
-            edge_set_id = int(self.writer.run("add_edge_set", edges=list(edges))[0][0])
-            self.edge_sets[edges] = edge_set_id
-        head = (last.ts, series.target, series.replica, series.model, series.metric, edge_set_id)
-        self.rows["engine_histogram"].append(
-            (*head, step.interval_seconds, step.increases, step.sum_increase_seconds, last.sum_seconds, count)
-        )
-        if step.write_base:
-            self.rows["histogram_base"].append((*head, last.buckets))
-
-
-def _zero_since(engines: list[EngineSample], known: Known) -> dict[tuple[str, str | None], datetime]:
-    """For which replicas a histogram seen for the first time counts from 0, and since when.
-
-    Those that were there at the last good scrape (the engine made the series since), and those whose
-    process started after it.
-    """
-    if known.last_ok is None:
-        return {}
-    last_ok = known.last_ok.replace(tzinfo=UTC).timestamp()
-    zero_since = {}
-    for engine in engines:
-        replica = (engine.replica, engine.model)
-        started = engine.process_start_time_seconds
-        if replica in known.replicas or (started is not None and started >= last_ok):
-            zero_since[replica] = known.last_ok
-    return zero_since

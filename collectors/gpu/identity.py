@@ -53,10 +53,12 @@ class Identities:
 
     def tell_apart(self, target: str, reading: Reading) -> Reading:
         """The reading, its GPUs under names that are theirs alone among all targets."""
-        if not any(gpu.gpu_uuid in self._on_several or gpu.gpu_uuid[:1] == "#" for gpu in reading.gpus):
+        named = (*reading.gpus, *reading.processes)
+        if not any(one.gpu_uuid in self._on_several or one.gpu_uuid[:1] == "#" for one in named):
             return reading
         notes: dict[str, None] = dict.fromkeys(reading.notes)
         gpus = []
+        names: dict[str, str] = {}
         for gpu in reading.gpus:
             uuid = gpu.gpu_uuid
             if uuid[:1] == "#":
@@ -68,8 +70,19 @@ class Identities:
                     f"virtual machine?): here it is {uuid}@{of}"
                 ] = None
                 uuid = f"{uuid}@{of}"
+            names[gpu.gpu_uuid] = uuid
             gpus.append(gpu._replace(gpu_uuid=uuid))
-        return reading._replace(gpus=gpus, notes=tuple(notes))
+        processes = [
+            process._replace(gpu_uuid=names.get(process.gpu_uuid) or self._unseen(target, process.gpu_uuid))
+            for process in reading.processes
+        ]
+        return reading._replace(gpus=gpus, processes=processes, notes=tuple(notes))
+
+    def _unseen(self, target: str, uuid: str) -> str:
+        """The name of a GPU that has processes in a reading, and no sample."""
+        if uuid[:1] == "#":
+            return f"{target}{uuid}"
+        return f"{uuid}@{target}" if uuid in self._on_several else uuid
 
     def _take_back(self, target: str, uuid: str, host: str | None) -> None:
         if host is None:

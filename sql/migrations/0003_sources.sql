@@ -34,6 +34,8 @@ CREATE TABLE host_sample (             -- grain: one host, per scrape
   boot_time_seconds      DOUBLE        -- Unix time
 );
 
+-- The same tokens can stand here twice: as a gateway counts them (litellm, otel) and as the engine behind it does
+-- (target). Never add sources; sum one of them.
 CREATE TABLE project_usage (           -- grain: what one project used on one target and model since the row before
   ts                TIMESTAMP NOT NULL,
   interval_seconds  DOUBLE NOT NULL,   -- time that the row covers, up to ts
@@ -50,9 +52,12 @@ CREATE TABLE project_usage (           -- grain: what one project used on one ta
   gateway_spend_usd DOUBLE             -- what the gateway says it cost; an estimate, never the bill
 );
 
-CREATE TABLE usage_base (              -- grain: one usage counter; its raw values at its last project_usage row
+CREATE TABLE usage_base (              -- grain: one usage counter of one replica at one project_usage row; the newest
+                                       -- holds the raw values that are counted. Source target: without a project,
+                                       -- which is the target's
   ts                      TIMESTAMP NOT NULL,
   target                  VARCHAR NOT NULL,
+  replica                 VARCHAR NOT NULL,  -- '' for a gateway's own counters
   project                 VARCHAR,
   environment             VARCHAR,
   model                   VARCHAR,
@@ -95,12 +100,13 @@ CREATE TABLE engine_gpu (              -- grain: one engine replica on one GPU, 
 CREATE TABLE pull_progress (           -- grain: one target of one Prometheus-compatible source
   source  VARCHAR NOT NULL,            -- name of the target with kind: prometheus
   target  VARCHAR NOT NULL,
+  labels  VARCHAR NOT NULL,            -- JSON object: its labels there, which are its identity
   last_ts TIMESTAMP NOT NULL           -- newest scrape that is stored; nothing up to it is read again
 );
 
-CREATE TABLE backfill_progress (       -- grain: one Prometheus-compatible source
+CREATE TABLE backfill_progress (       -- grain: one span of the past of one Prometheus-compatible source
   source     VARCHAR NOT NULL,
-  begin_ts   TIMESTAMP NOT NULL,       -- the span asked for
+  begin_ts   TIMESTAMP NOT NULL,       -- the span, without its begin; what is newer than end_ts is pulled live
   end_ts     TIMESTAMP NOT NULL,
   done_ts    TIMESTAMP NOT NULL        -- read up to here; end_ts when done
 );

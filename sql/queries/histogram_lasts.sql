@@ -22,6 +22,7 @@ WITH base AS (
   FROM base b JOIN engine_histogram h
     ON h.target = b.target AND h.replica = b.replica AND h.model IS NOT DISTINCT FROM b.model
    AND h.metric = b.metric AND h.ts >= b.ts
+  WHERE h.increases IS NOT NULL OR h.ts = b.ts  -- others were not counted
   GROUP BY b.target, b.replica, b.model, b.metric
 )
 SELECT b.target, b.replica, b.model, b.metric, e.edges_seconds, n.ts, b.ts AS base_ts,

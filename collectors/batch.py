@@ -1,0 +1,332 @@
+"""One transaction of readings in the making: which rows they become, and what is to be remembered of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any, NamedTuple, Protocol
+
+from collectors import frames, multiworker, usage
+from collectors.counters import Increase, Key, Last, increase
+from collectors.fetch import Fetched
+from collectors.gpu.identity import Identities
+from collectors.multiworker import Counting, Watch
+from collectors.reading import EngineSample, Histogram, ProbeResult, Reading, UsageKey
+from collectors.target import Target
+from sql.store import Writer, to_json
+
+Replica = tuple[str, str | None]
+"""(replica, model) of an engine row."""
+
+AccountKey = tuple[str, UsageKey]
+"""(target, usage key)."""
+
+COUNTERS = tuple(column for column in EngineSample._fields if column.endswith("_total"))
+_UNCOUNTED: dict[str, Any] = dict.fromkeys(COUNTERS)
+_COST_PLACES = Decimal("1e-9")
+"""Of column `probe.cost`."""
+
+
+class Known(NamedTuple):
+    """What is remembered of a target's last good scrape."""
+
+    last_ok: datetime | None = None
+    counted_at: datetime | None = None
+    """The last good scrape whose counters were counted."""
+    replicas: Mapping[Replica, tuple[float | None, ...]] = {}
+    """Of each engine row then: the counters that tell a restart."""
+    described: tuple[Any, ...] | None = None
+    """(found kind, role, missing, notes, found names) as written to table `target`."""
+    read_here: bool = False
+    """Whether this process has read it, so that usage keys not seen then did not exist."""
+    own_usage: bool = False
+    """Whether it has shown usage counters of its own."""
+
+
+class Scraped(NamedTuple):
+    """One target's answer, read."""
+
+    target: Target
+    ts: datetime
+    fetched: Fetched
+    reading: Reading | None
+    error: str | None
+    body_bytes: int | None = None
+    """How large the answer was, where `fetched` does not hold it."""
+
+
+class Memory(Protocol):
+    """What stands between scrapes; read here, changed only once the transaction is committed."""
+
+    known: dict[str, Known]
+    lasts: dict[Key, Last]
+    edge_sets: dict[tuple[float, ...], int]
+    watches: dict[str, Watch]
+    accounts: dict[AccountKey, usage.Account]
+    identities: Identities
+    describes: bool
+
+
+class _Counted(NamedTuple):
+    """One histogram of a reading and what it would add."""
+
+    histogram: Histogram
+    series: Key
+    last: Last | None
+    step: Increase
+
+
+@dataclass
+class Batch:
+    """One transaction in the making: what it learns stays here until it is committed."""
+
+    writer: Writer
+    before: Memory
+    known: dict[str, Known] = field(default_factory=dict)
+    lasts: dict[Key, Last] = field(default_factory=dict)
+    edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
+    watches: dict[str, Watch] = field(default_factory=dict)
+    accounts: dict[AccountKey, usage.Account] = field(default_factory=dict)
+    rows: dict[str, list[Any]] = field(default_factory=lambda: {table: [] for table in frames.SCHEMAS})
+
+    def add(self, scraped: Scraped) -> None:
+        """Turn one answer into rows. Raises what the store says of a value that does not fit."""
+        fetched, reading = scraped.fetched, scraped.reading
+        counts: tuple[int | None, int | None, int | None] = (None, None, None)
+        if reading is not None:
+            counts = (reading.lines, reading.rejected_lines, reading.unowned_lines)
+        row = (
+            scraped.ts, scraped.target.name, scraped.error is None, fetched.status, fetched.duration_seconds,
+            scraped.body_bytes or len(fetched.body) or None, *counts, scraped.error,
+        )  # fmt: skip
+        self.rows["scrape"].append(row)
+        if reading is not None and reading.says_something:
+            self._samples(scraped.target, scraped.ts, reading)
+
+    def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
+        key = (ts, target.name)
+        self.rows["host_sample"].extend(key + host for host in reading.hosts)
+        self.rows["probe"].extend(key + _storable(probe) for probe in reading.probes)
+        reading = self.before.identities.tell_apart(target.name, reading)
+        self.rows["gpu_sample"].extend(key + gpu for gpu in reading.gpus)
+        self.rows["gpu_process"].extend(key + process for process in reading.processes)
+        engines = reading.engines
+        if target.model is not None:
+            engines = [engine if engine.model else engine._replace(model=target.model) for engine in engines]
+        known = self.known.get(target.name) or self.before.known.get(target.name) or Known()
+        counting = Counting.ON
+        replicas = known.replicas
+        own = known.own_usage or bool(reading.usage)
+        if engines or reading.histograms or reading.usage:
+            counting = self._count(target, ts, reading, engines, known, own)
+            if counting is not Counting.HELD:
+                replicas = {(one.replica, one.model): _telling(one) for one in engines}
+            if counting in (Counting.HELD, Counting.OFF):
+                engines = _uncounted(engines, counting)
+        self.rows["engine_sample"].extend(key + engine for engine in engines)
+        notes = reading.notes if counting is not Counting.OFF else (*reading.notes, multiworker.NOTE)
+        description = (reading.source, reading.role, reading.missing, notes, reading.found_names)
+        if self.before.describes and known.described != description:
+            self.writer.run(
+                "describe_target", target=target.name, found_kind=reading.source, role=reading.role,
+                missing=list(reading.missing), notes=list(notes),
+                found_names=to_json(dict(reading.found_names)),
+            )  # fmt: skip
+        counted_at = known.counted_at if counting is Counting.HELD else ts
+        self.known[target.name] = Known(ts, counted_at, replicas, description, True, own)
+
+    def _count(
+        self,
+        target: Target,
+        ts: datetime,
+        reading: Reading,
+        engines: list[EngineSample],
+        known: Known,
+        own: bool,
+    ) -> Counting:
+        """Count what can be counted of histograms and usage; how, is the same for all of a target."""
+        name = target.name
+        zero_since = _zero_since(engines, known)
+        counted = [self._counted(target, one, ts, zero_since) for one in reading.histograms]
+        seen = usage.counters(reading, engines, own) if own or target.project is not None else {}
+        fell: dict[Any, float] = {one.series: one.histogram.buckets[-1] for one in counted if one.step.fell}
+        for engine in engines:
+            _fell(known.replicas, engine, fell)
+        for key, replicas in seen.items():
+            account = self._account((name, key))
+            if account is not None:
+                fell.update(
+                    {(key, replica): value for replica, value in usage.fell(account, replicas).items()}
+                )
+        start = _start(engines)
+        watch = self.watches.get(name) or self.before.watches.get(name) or Watch()
+        counting = Counting.ON
+        if fell or not watch.calm or start != watch.start:
+            shown: set[Any] = set()
+            if watch.held:
+                shown.update(one.series for one in counted)
+                shown.update((one.replica, one.model) for one in engines)
+                shown.update((key, replica) for key, replicas in seen.items() for replica in replicas)
+            watch, counting = multiworker.look(watch, ts, known.counted_at, start, fell, shown)
+            self.watches[name] = watch
+        for one in counted:
+            self._histogram(ts, _as_counted(one, ts, counting, watch, zero_since), one, counting)
+        for key, replicas in seen.items():
+            since = _usage_since(key, replicas, engines, known)
+            restarted = {replica for replica in replicas if (key, replica) in watch.fallen}
+            step = usage.step(self._account((name, key)), replicas, ts, counting, since, restarted)
+            self._usage(target, key, step)
+        return counting
+
+    def _account(self, key: AccountKey) -> usage.Account | None:
+        return self.accounts.get(key) or self.before.accounts.get(key)
+
+    def _counted(
+        self, target: Target, histogram: Histogram, ts: datetime, zero_since: Mapping[Replica, datetime]
+    ) -> _Counted:
+        series = Key(target.name, histogram.replica, histogram.model or target.model, histogram.metric)
+        last = self.lasts.get(series) or self.before.lasts.get(series)
+        since = zero_since.get((series.replica, series.model))
+        return _Counted(histogram, series, last, increase(last, histogram, ts, since))
+
+    def _histogram(self, ts: datetime, step: Increase, of: _Counted, counting: Counting) -> None:
+        histogram = of.histogram
+        edges = histogram.edges_seconds
+        edge_set_id = self.before.edge_sets.get(edges) or self.edge_sets.get(edges)
+        if edge_set_id is None:
+            edge_set_id = int(self.writer.run("add_edge_set", edges=list(edges))[0][0])
+            self.edge_sets[edges] = edge_set_id
+        head = (ts, *of.series, edge_set_id)
+        self.rows["engine_histogram"].append(
+            (
+                *head, step.interval_seconds, step.increases, step.sum_increase_seconds,
+                histogram.sum_seconds, histogram.count,
+            )
+        )  # fmt: skip
+        if step.write_base:
+            self.rows["histogram_base"].append((*head, step.last.buckets))
+        if counting is not Counting.HELD:
+            self.lasts[of.series] = step.last
+
+    def _usage(self, target: Target, key: UsageKey, step: usage.Step) -> None:
+        if step.account is None:
+            return
+        self.accounts[target.name, key] = step.account
+        if step.row is not None:
+            whose = key
+            if key.source == usage.TARGET:
+                whose = key._replace(project=target.project, environment=target.environment)
+            elif key.environment is None:
+                whose = key._replace(environment=target.environment)
+            row = (step.row.ts, step.row.interval_seconds, target.name, *whose, *step.row.used)
+            self.rows["project_usage"].append(row)
+        if step.base is not None:
+            self.rows["usage_base"].extend(
+                (step.base.counted_at, target.name, replica, *key, *raw.totals)
+                for replica, raw in step.base.raws.items()
+            )
+
+
+def _as_counted(
+    one: _Counted, ts: datetime, counting: Counting, watch: Watch, zero_since: Mapping[Replica, datetime]
+) -> Increase:
+    """The increase of a histogram under the verdict on its target's counters."""
+    if counting is Counting.ON:
+        return one.step
+    histogram, last = one.histogram, one.last
+    if counting is Counting.ANEW:
+        return increase(None, histogram, ts, None)
+    if counting is Counting.RESTARTED or (counting is Counting.SETTLED and one.series in watch.fallen):
+        since = last.ts if last is not None else zero_since.get((one.series.replica, one.series.model))
+        return increase(None, histogram, ts, since)
+    if counting is Counting.SETTLED:
+        return one.step
+    base_ts = last.base_ts if last is not None else ts
+    state = Last(ts, histogram.edges_seconds, histogram.buckets, histogram.sum_seconds, base_ts)
+    return Increase(state, None, None, None, False)
+
+
+def _telling(engine: EngineSample) -> tuple[float | None, ...]:
+    """The counters of a row that tell a restart: each engine has one of them, and all only grow."""
+    return (engine.prompt_tokens_total, engine.generation_tokens_total, engine.finished_stop_total)
+
+
+def _fell(
+    before: Mapping[Replica, tuple[float | None, ...]], engine: EngineSample, fell: dict[Any, float]
+) -> None:
+    replica = (engine.replica, engine.model)
+    for old, new in zip(before.get(replica, ()), _telling(engine), strict=False):
+        if old is not None and new is not None and new < old:
+            fell[replica] = new
+            return
+
+
+def _start(engines: list[EngineSample]) -> float | None:
+    """When the process that answered started; None where it is not told, or the rows are of several."""
+    if not engines:
+        return None
+    start = engines[0].process_start_time_seconds
+    if len(engines) > 1 and any(engine.process_start_time_seconds != start for engine in engines):
+        return None
+    return start
+
+
+def _uncounted(engines: list[EngineSample], counting: Counting) -> list[EngineSample]:
+    """Rows without counters, which would give rates that nobody measured; and, where workers alternate,
+    without the start of a process that is another one at each scrape."""
+    if counting is Counting.OFF:
+        return [engine._replace(**_UNCOUNTED, process_start_time_seconds=None) for engine in engines]
+    return [engine._replace(**_UNCOUNTED) for engine in engines]
+
+
+def _storable(probe: ProbeResult) -> ProbeResult:
+    if probe.cost is None:
+        return probe
+    return probe._replace(cost=probe.cost.quantize(_COST_PLACES, ROUND_HALF_EVEN))
+
+
+def _zero_since(engines: list[EngineSample], known: Known) -> dict[Replica, datetime]:
+    """For which replicas a histogram seen for the first time counts from 0, and since when.
+
+    Those that were there at the last counted scrape (the engine made the series since), and those whose
+    process started after it.
+    """
+    if known.counted_at is None:
+        return {}
+    zero_since = {}
+    for engine in engines:
+        replica = (engine.replica, engine.model)
+        if replica in known.replicas or _started_since(engine, known.counted_at):
+            zero_since[replica] = known.counted_at
+    return zero_since
+
+
+def _started_since(engine: EngineSample, moment: datetime) -> bool:
+    started = engine.process_start_time_seconds
+    return started is not None and started >= moment.replace(tzinfo=UTC).timestamp()
+
+
+def _usage_since(
+    key: UsageKey, replicas: Mapping[str, Any], engines: list[EngineSample], known: Known
+) -> dict[str, datetime]:
+    """Which usage counters seen for the first time count from 0, and since when.
+
+    A gateway makes a key's series at its first request, so on a gateway that was read before, the series was
+    not there before. An engine's counters do not appear with use: only those of a process started since
+    count from 0. (One that was there uncounted, when `project` is configured later, has a past that is
+    nobody's here.)
+    """
+    if known.counted_at is None:
+        return {}
+    if key.source != usage.TARGET:
+        return {"": known.counted_at} if known.read_here or known.own_usage else {}
+    return {
+        engine.replica: known.counted_at
+        for engine in engines
+        if engine.model == key.model
+        and engine.replica in replicas
+        and (engine.replica, engine.model) not in known.replicas
+        and _started_since(engine, known.counted_at)
+    }
