@@ -57,7 +57,7 @@ def memory(
         used = used_ratio = None
     if used is not None and used < 0:
         fault, used = "used memory would be less than nothing", None
-    if nothing_reserved and free is None and used is not None and total is not None:
+    if nothing_reserved and free is reserved is None and used is not None and total is not None:
         free = max(total - used, 0)
     if used is not None and free is not None and used + free > 0:
         used_ratio = used / (used + free)

@@ -16,7 +16,7 @@ from collectors.exposition import Nowhere
 from collectors.gpu.entities import ABOUT, Device, GpuPlace, Unit
 from collectors.gpu.layout import GpuLayout, Settled
 from collectors.reading import GpuSample, Reading
-from collectors.source import ExpositionKind, plain
+from collectors.source import ExpositionKind, Layout, plain
 
 # Blank values: DCGM/dcgmlib/dcgm_structs.h. INT32 0x7ffffff0 and INT64 0x7ffffffffffffff0, each +0 to +3;
 # FP64 140737488355328.0 to .331. A limit is used only where no real reading can reach it.
@@ -174,7 +174,7 @@ class GpuKind(ExpositionKind[GpuPlace]):
         where = self.labels
         return tuple(labels.get(key) for key in (*where.pod, *where.namespace, *where.container, *where.copy))
 
-    def layout(self, places: tuple[GpuPlace, ...]) -> GpuLayout:
+    def layout(self, places: tuple[GpuPlace, ...]) -> Layout:
         """How values aligned with `places` become GPU rows."""
         return GpuLayout(
             places, yields=self.yields, own_pod=self.own_pod, not_on_instance=self.not_on_instance,

@@ -1,0 +1,253 @@
+"""`nvidia-smi --query-gpu=… --format=csv`: any set of columns, with or without units, one or many tables.
+
+A table begins with its header line (so not with `noheader`) and ends at an empty line or one that begins
+with `#`. A table of `--query-compute-apps` gives processes; other tables are passed over. Units stand in the
+header or in the cell; where in neither, they are those that nvidia-smi always uses for the field. Of a GPU
+that stands several times (`--loop`, several captures in one file) the last row counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from collectors.gpu.printed import (
+    BadValueError,
+    Notes,
+    Who,
+    gpu_sample,
+    index_of,
+    is_fault,
+    mask_of,
+    pid_of,
+    reading,
+    said,
+    text_of,
+    value_of,
+)
+from collectors.gpu.throttle import PREFIXES, REASONS
+from collectors.reading import GpuProcess, GpuSample, Reading
+from collectors.source import Families
+from collectors.urls import DEFAULT_PATH
+
+COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "utilization_ratio": ("%", ("utilization.gpu",)),
+    "memory_controller_ratio": ("%", ("utilization.memory",)),
+    "memory_used_bytes": ("MiB", ("memory.used",)),
+    "memory_free_bytes": ("MiB", ("memory.free",)),
+    "memory_reserved_bytes": ("MiB", ("memory.reserved",)),
+    "memory_total_bytes": ("MiB", ("memory.total",)),
+    "temperature_celsius": ("C", ("temperature.gpu",)),  # not .tlimit: degrees left to the limit
+    "memory_temperature_celsius": ("C", ("temperature.memory",)),
+    "power_watts": ("W", ("power.draw", "power.draw.average", "power.draw.instant")),
+    "power_limit_watts": ("W", ("enforced.power.limit", "power.limit")),
+    "sm_clock_hertz": ("MHz", ("clocks.current.sm", "clocks.sm")),
+    "memory_clock_hertz": ("MHz", ("clocks.current.memory", "clocks.mem")),
+    "throttle_reasons": ("", tuple(f"{prefix}.active" for prefix in PREFIXES)),
+}
+"""Canonical column → the unit nvidia-smi uses, and its query fields; the first with a value counts."""
+_FLAGS = {f"{prefix}.{reason}": reason for prefix in PREFIXES for reason in REASONS}
+_MEASURED = {field for _, fields in COLUMNS.values() for field in fields} | _FLAGS.keys()
+_PROCESS_MEMORY = ("used_gpu_memory", "used_memory")
+
+_CELL = re.compile(r"([A-Za-z][A-Za-z0-9_.]{0,100})\s*(?:\[([^\[\]]{0,20})\])?")
+_SCANNED_BYTES = 2**18
+"""How far the first header is looked for when it is not known what an answer is."""
+_FAILURES = ("NVIDIA-SMI has failed", "Failed to initialize NVML", "No devices were found")
+"""What nvidia-smi prints instead of a table."""
+ROWS_CAP = 4096
+"""GPUs, and processes, of one file."""
+
+
+class _Header(NamedTuple):
+    names: tuple[str, ...]
+    """Lower case, without the unit."""
+    units: tuple[str, ...]
+    spelled: tuple[str, ...]
+
+    @property
+    def of_gpus(self) -> bool:
+        return "pid" not in self.names and (
+            not _MEASURED.isdisjoint(self.names) or {"uuid", "name"} <= set(self.names)
+        )
+
+    @property
+    def of_processes(self) -> bool:
+        return "pid" in self.names and not set(_PROCESS_MEMORY).isdisjoint(self.names)
+
+
+class NvidiaSmiCsv:
+    """The kind."""
+
+    name = "nvidia_smi_csv"
+    role = "gpu"
+    default_path = DEFAULT_PATH
+    columns: Mapping[str, Sequence[str]] = {column: fields for column, (_, fields) in COLUMNS.items()}
+    yields = (*COLUMNS, "memory_used_ratio")
+
+    def score(self, body: bytes, families: Families) -> int:
+        """Many when a header line of query-gpu is there, 1 when nvidia-smi says why there is none."""
+        del families
+        text = text_of(body[:_SCANNED_BYTES])
+        for line in text.splitlines():
+            header = _header(line)
+            if header is not None and (header.of_gpus or header.of_processes):
+                return 1000
+        return 1 if text.lstrip().startswith(_FAILURES) else 0
+
+    def reader(self) -> Callable[[bytes], Reading]:
+        """Reads a file; nothing is remembered from one to the next."""
+        return lambda body: _File().read(text_of(body))
+
+
+def _header(line: str) -> _Header | None:
+    first, comma, _ = line.partition(",")
+    if not _CELL.fullmatch(first.strip().strip('"')):
+        return None
+    found = [_CELL.fullmatch(cell.strip().strip('"')) for cell in line.split(",")]
+    cells = [cell for cell in found if cell is not None]
+    if len(cells) < len(found) or (not comma and "." not in first):
+        return None
+    names = tuple(cell[1].lower() for cell in cells)
+    known = _MEASURED | {
+        "uuid",
+        "gpu_uuid",
+        "pid",
+        "name",
+        "gpu_name",
+        "index",
+        "driver_version",
+        "timestamp",
+    }
+    if known.isdisjoint(names):
+        return None
+    return _Header(names, tuple(cell[2] or "" for cell in cells), tuple(cell[0] for cell in cells))
+
+
+class _File:
+    def __init__(self) -> None:
+        self._gpus: dict[tuple[str, str], GpuSample] = {}
+        self._processes: dict[tuple[str, int], GpuProcess] = {}
+        self._found: dict[str, str] = {}
+        self._notes = Notes()
+        self._lines = 0
+        self._rejected = 0
+        self._repeated = False
+
+    def read(self, text: str) -> Reading:
+        header: _Header | None = None
+        tables = outside = row_number = 0
+        for line in text.splitlines():
+            if not line.strip() or line.lstrip()[0] == "#":
+                header = None
+            elif (found := _header(line)) is not None:
+                header, row_number = found, 0
+                tables += found.of_gpus or found.of_processes
+                if found.of_processes:
+                    self._processes.clear()  # of an earlier moment
+            elif header is None:
+                outside += 1
+                if line.lstrip().startswith(_FAILURES):
+                    self._reject(line)
+            elif header.of_gpus or header.of_processes:
+                self._lines += 1
+                self._row(header, line, row_number)
+                row_number += 1
+        if not tables:
+            self._notes.add(
+                "there is no header line of a table: run nvidia-smi --query-gpu=… with --format=csv and "
+                "without noheader"
+            )
+        elif outside:
+            self._notes.add(f"{outside} lines stand outside of any table and are passed over")
+        if self._repeated:
+            self._notes.add("GPUs stand several times: of each the last row counts")
+        return reading(
+            NvidiaSmiCsv.name, self._gpus, self._processes.values(), lines=self._lines,
+            rejected=self._rejected, yields=NvidiaSmiCsv.yields, found=self._found, notes=self._notes,
+        )  # fmt: skip
+
+    def _reject(self, line: str) -> None:
+        self._rejected += 1
+        self._notes.add(f"nvidia-smi says: {line.strip()[:200]}")
+
+    def _row(self, header: _Header, line: str, number: int) -> None:
+        cells = [cell.strip().strip('"') for cell in line.split(",")]
+        if header.of_processes and len(cells) > len(header.names) and "process_name" in header.names:
+            at = header.names.index("process_name")
+            rest = len(header.names) - at - 1
+            end = len(cells) - rest
+            cells[at:end] = [", ".join(cells[at:end])]  # a path may hold commas
+        if len(cells) != len(header.names):
+            # Most often words: "Unable to determine the device handle for GPU …: GPU is lost".
+            self._reject(line)
+            return
+        row = dict(zip(header.names, cells, strict=True))
+        if header.of_processes:
+            self._process(row, dict(zip(header.names, header.units, strict=True)))
+        else:
+            self._gpu(header, row, number)
+
+    def _gpu(self, header: _Header, row: Mapping[str, str], number: int) -> None:
+        who = self._who(row, number)
+        values: dict[str, float | None] = {}
+        units = dict(zip(header.names, header.units, strict=True))
+        spelled = dict(zip(header.names, header.spelled, strict=True))
+        for column, (unit, fields) in COLUMNS.items():
+            for field in fields:
+                if field in row and values.get(column) is None:
+                    values[column] = self._value(column, row[field], units[field] or unit, field, who)
+                    self._found.setdefault(column, spelled[field])
+        if values.get("throttle_reasons") is None and (flags := [field for field in _FLAGS if field in row]):
+            values["throttle_reasons"] = mask_of((_FLAGS[field], row[field]) for field in flags)
+            self._found.setdefault("throttle_reasons", f"{flags[0]} …")
+        self._ill(row, who)
+        key = (who.uuid, "")
+        self._repeated |= key in self._gpus
+        if key in self._gpus or len(self._gpus) < ROWS_CAP:
+            self._gpus[key] = gpu_sample(who, values, self._notes)
+        else:
+            self._notes.add(f"GPUs past the first {ROWS_CAP} are left out")
+
+    def _who(self, row: Mapping[str, str], number: int) -> Who:
+        uuid, index = said(row.get("uuid") or row.get("gpu_uuid")), index_of(row.get("index"))
+        if uuid is None and index is not None:
+            uuid = f"#gpu{index}"
+        elif uuid is None and (bus := said(row.get("pci.bus_id") or row.get("gpu_bus_id"))) is not None:
+            uuid = f"#{bus}"
+        elif uuid is None:
+            uuid = f"#gpu{number}"
+            self._notes.add("no column says which GPU a row is (add uuid): they are numbered as they stand")
+        return Who(
+            uuid, "", index, said(row.get("hostname")), said(row.get("name") or row.get("gpu_name")),
+            said(row.get("driver_version")),
+        )  # fmt: skip
+
+    def _value(self, column: str, text: str, unit: str, field: str, who: Who) -> float | None:
+        try:
+            return value_of(column, text, unit)
+        except BadValueError as error:
+            self._notes.add(f"{field} of {who.uuid}: {error}, it is not known")
+            return None
+
+    def _ill(self, row: Mapping[str, str], who: Who) -> None:
+        for said_instead in dict.fromkeys(text for text in row.values() if is_fault(text)):
+            self._notes.add(f"{who.uuid}: nvidia-smi shows {said_instead} in place of a value")
+
+    def _process(self, row: Mapping[str, str], units: Mapping[str, str]) -> None:
+        uuid, pid = said(row.get("gpu_uuid")) or said(row.get("gpu_bus_id")), pid_of(row.get("pid"))
+        if uuid is None or pid is None:
+            self._rejected += 1
+            return
+        used = None
+        for field in _PROCESS_MEMORY:
+            if field in row and used is None:
+                used = self._value("memory_used_bytes", row[field], units[field] or "MiB", field, Who(uuid))
+        if (uuid, pid) in self._processes or len(self._processes) < ROWS_CAP:
+            self._processes[uuid, pid] = GpuProcess(
+                uuid, "", pid, said(row.get("process_name")), None if used is None else int(used), "compute"
+            )
+
+
+KIND = NvidiaSmiCsv()

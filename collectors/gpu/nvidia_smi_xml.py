@@ -1,0 +1,229 @@
+"""`nvidia-smi -q -x`: the XML of drivers 418 (no version), 515 (v11), 535 (v12) and 595 (v13).
+
+MIG instances are rows of their own beside their card (`gpu_instance_id`, as dcgm-exporter's GPU_I_ID).
+Processes are those of the driver's list. The order of the GPUs is that of their index, which is known
+when all attached GPUs are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from xml.etree import ElementTree as ET
+
+from collectors.gpu.printed import (
+    BadValueError,
+    Notes,
+    Who,
+    gpu_sample,
+    is_fault,
+    mask_of,
+    pid_of,
+    reading,
+    said,
+    text_of,
+    value_of,
+)
+from collectors.gpu.throttle import PREFIXES, REASONS
+from collectors.reading import GpuProcess, GpuSample, Reading
+from collectors.source import Families
+from collectors.urls import DEFAULT_PATH
+
+COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "utilization_ratio": ("%", ("utilization/gpu_util",)),
+    "memory_controller_ratio": ("%", ("utilization/memory_util",)),
+    "memory_used_bytes": ("MiB", ("fb_memory_usage/used",)),
+    "memory_free_bytes": ("MiB", ("fb_memory_usage/free",)),
+    "memory_reserved_bytes": ("MiB", ("fb_memory_usage/reserved",)),  # since driver 510
+    "memory_total_bytes": ("MiB", ("fb_memory_usage/total",)),
+    "temperature_celsius": ("C", ("temperature/gpu_temp",)),
+    "memory_temperature_celsius": ("C", ("temperature/memory_temp",)),
+    "power_watts": (
+        "W",
+        (
+            "gpu_power_readings/power_draw",
+            "gpu_power_readings/average_power_draw",
+            "gpu_power_readings/instant_power_draw",
+            "power_readings/power_draw",
+        ),
+    ),
+    "power_limit_watts": (  # v12 and newer: current is what is enforced
+        "W",
+        (
+            "gpu_power_readings/current_power_limit",
+            "power_readings/enforced_power_limit",
+            "power_readings/power_limit",
+        ),
+    ),
+    "sm_clock_hertz": ("MHz", ("clocks/sm_clock",)),
+    "memory_clock_hertz": ("MHz", ("clocks/mem_clock",)),
+}
+"""Canonical column → unit where none is printed, and paths below `gpu`; the first with a value counts."""
+_OF_INSTANCE = tuple(
+    column for column in COLUMNS if column.startswith("memory_") and column.endswith("_bytes")
+)
+_REASONS = tuple((prefix, f"{prefix.removesuffix('s')}_") for prefix in PREFIXES)
+_ROOT = re.compile(r"<nvidia_smi_log[\s>/]")
+_SCANNED_BYTES = 2**13
+TAGS_CAP = 500_000
+"""Tags of one document; a card prints about 2 000, most of them the clocks it could run at."""
+ROWS_CAP = 4096
+
+
+class NvidiaSmiXml:
+    """The kind."""
+
+    name = "nvidia_smi_xml"
+    role = "gpu"
+    default_path = DEFAULT_PATH
+    columns: Mapping[str, Sequence[str]] = {
+        **{column: paths for column, (_, paths) in COLUMNS.items()}, "throttle_reasons": PREFIXES,
+    }  # fmt: skip
+    yields = (*COLUMNS, "memory_used_ratio", "throttle_reasons")
+
+    def score(self, body: bytes, families: Families) -> int:
+        """Many when the document is nvidia-smi's."""
+        del families
+        return 1000 if _ROOT.search(text_of(body[:_SCANNED_BYTES])) else 0
+
+    def reader(self) -> Callable[[bytes], Reading]:
+        """Reads a document; nothing is remembered from one to the next."""
+        return lambda body: _Document().read(text_of(body))
+
+
+class _Document:
+    def __init__(self) -> None:
+        self._gpus: dict[tuple[str, str], GpuSample] = {}
+        self._processes: list[GpuProcess] = []
+        self._found: dict[str, str] = {}
+        self._notes = Notes()
+        self._blocks = 0
+        self._rejected = 0
+
+    def read(self, text: str) -> Reading:
+        root = self._root(text)
+        if root is None:
+            self._blocks = self._rejected = 1
+        else:
+            self._read_all(root)
+        return reading(
+            NvidiaSmiXml.name, self._gpus, self._processes, lines=self._blocks, rejected=self._rejected,
+            yields=NvidiaSmiXml.yields, found=self._found, notes=self._notes,
+        )  # fmt: skip
+
+    def _root(self, text: str) -> ET.Element | None:
+        if "<!ENTITY" in text:
+            self._notes.add("the XML defines entities, which nvidia-smi never does: it is not read")
+            return None
+        if text.count("<") > TAGS_CAP:
+            self._notes.add(f"the XML has more than {TAGS_CAP} tags: it is not read")
+            return None
+        try:
+            # Neither an internal entity (see above) nor an external one (never loaded) can be in it.
+            root = ET.fromstring(text)  # noqa: S314
+        except (ET.ParseError, ValueError) as error:
+            self._notes.add(f"the XML cannot be read: {error}. Is it cut short?")
+            return None
+        if root.tag != "nvidia_smi_log":
+            self._notes.add(f"the XML is not of nvidia-smi -q -x: it begins with <{root.tag[:40]}>")
+            return None
+        return root
+
+    def _read_all(self, root: ET.Element) -> None:
+        driver = said(root.findtext("driver_version"))
+        gpus = root.findall("gpu")
+        all_here = pid_of(root.findtext("attached_gpus")) == len(gpus)
+        if not gpus:
+            self._notes.add("nvidia-smi shows no GPU")
+        for position, gpu in enumerate(gpus):
+            self._blocks += 1
+            index = position if all_here and position < 2**15 else None
+            uuid = said(gpu.findtext("uuid"))
+            if uuid is None:
+                bus = said(gpu.get("id"))
+                uuid = f"#gpu{index}" if index is not None else f"#{bus}" if bus else None
+            if uuid is None:
+                self._rejected += 1
+                self._notes.add("a GPU without UUID, index and bus id is left out")
+                continue
+            who = Who(uuid, "", index, None, said(gpu.findtext("product_name")), driver)
+            self._card(gpu, who)
+            for instance in gpu.iterfind("mig_devices/mig_device"):
+                self._instance(instance, who)
+            for process in gpu.iterfind("processes/process_info"):
+                self._process(process, uuid)
+
+    def _card(self, gpu: ET.Element, who: Who) -> None:
+        values = self._values(gpu, tuple(COLUMNS), who)
+        for element, prefix in _REASONS:
+            shown = gpu.find(element)
+            if shown is not None and values.get("throttle_reasons") is None:
+                values["throttle_reasons"] = mask_of(
+                    (reason, shown.findtext(prefix + reason) or "") for reason in REASONS
+                )
+                self._found.setdefault("throttle_reasons", element)
+        for text in dict.fromkeys(
+            element.text or "" for element in gpu.iter() if is_fault(element.text or "")
+        ):
+            self._notes.add(f"{who.uuid}: nvidia-smi shows {text.strip()} in place of a value")
+        self._keep(who, values)
+
+    def _instance(self, device: ET.Element, card: Who) -> None:
+        self._blocks += 1
+        number = pid_of(device.findtext("gpu_instance_id"))
+        if number is None:
+            self._rejected += 1
+            self._notes.add(f"a MIG device of {card.uuid} without an instance id is left out")
+            return
+        who = card._replace(instance=str(number))
+        # Compute instances of one GPU instance share its memory, and each prints all of it.
+        if (who.uuid, who.instance) not in self._gpus:
+            self._keep(who, self._values(device, _OF_INSTANCE, who))
+
+    def _values(self, parent: ET.Element, columns: Sequence[str], who: Who) -> dict[str, float | None]:
+        values: dict[str, float | None] = {}
+        for column in columns:
+            unit, paths = COLUMNS[column]
+            for path in paths:
+                text = parent.findtext(path)
+                if text is None or values.get(column) is not None:
+                    continue
+                self._found.setdefault(column, path)
+                try:
+                    values[column] = value_of(column, text, unit)
+                except BadValueError as error:
+                    self._notes.add(f"{path} of {who.uuid}: {error}, it is not known")
+        return values
+
+    def _keep(self, who: Who, values: Mapping[str, float | None]) -> None:
+        if len(self._gpus) < ROWS_CAP:
+            self._gpus[who.uuid, who.instance] = gpu_sample(who, values, self._notes)
+        else:
+            self._notes.add(f"GPUs and MIG instances past the first {ROWS_CAP} are left out")
+
+    def _process(self, shown: ET.Element, uuid: str) -> None:
+        self._blocks += 1
+        pid = pid_of(shown.findtext("pid"))
+        if pid is None:
+            self._rejected += 1
+            return
+        if len(self._processes) >= ROWS_CAP:
+            self._notes.add(f"processes past the first {ROWS_CAP} are left out")
+            return
+        used = None
+        try:
+            used = value_of("memory_used_bytes", shown.findtext("used_memory") or "", "MiB")
+        except BadValueError as error:
+            self._notes.add(f"used_memory of process {pid}: {error}, it is not known")
+        kinds = said(shown.findtext("type")) or ""
+        kind = "compute" if "C" in kinds else "graphics" if "G" in kinds else None
+        instance = pid_of(shown.findtext("gpu_instance_id"))
+        self._processes.append(
+            GpuProcess(
+                uuid, "" if instance is None else str(instance), pid, said(shown.findtext("process_name")),
+                None if used is None else int(used), kind,
+            )
+        )  # fmt: skip
+
+
+KIND = NvidiaSmiXml()

@@ -1,0 +1,155 @@
+"""`rocm-smi … --json`: an object per card, values as texts, units in the keys, which change with releases.
+
+Keys of ROCm 5.7 to 6.1. `GPU memory use (%)` is not read: it does not tell memory in use from how busy the
+memory is. The junction (hot spot) temperature stands before the edge's: it is what clocks are held down for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from collectors.gpu.printed import (
+    BadValueError,
+    Notes,
+    Who,
+    gpu_sample,
+    index_of,
+    reading,
+    said,
+    text_of,
+    value_of,
+)
+from collectors.reading import GpuSample, Reading
+from collectors.source import Families
+from collectors.urls import DEFAULT_PATH
+
+COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "utilization_ratio": ("%", ("GPU use (%)",)),
+    "memory_controller_ratio": ("%", ("GPU Memory Read/Write Activity (%)",)),
+    "memory_used_bytes": ("B", ("VRAM Total Used Memory (B)",)),
+    "memory_total_bytes": ("B", ("VRAM Total Memory (B)",)),
+    "memory_used_ratio": ("%", ("GPU Memory Allocated (VRAM%)",)),
+    "temperature_celsius": ("C", ("Temperature (Sensor junction) (C)", "Temperature (Sensor edge) (C)")),
+    "memory_temperature_celsius": ("C", ("Temperature (Sensor memory) (C)",)),
+    "power_watts": (
+        "W",
+        (
+            "Current Socket Graphics Package Power (W)",
+            "Average Graphics Package Power (W)",
+        ),
+    ),
+    "power_limit_watts": ("W", ("Max Graphics Package Power (W)",)),
+    "energy_joules_total": ("uJ", ("Accumulated Energy (uJ)",)),
+    "sm_clock_hertz": ("MHz", ("sclk clock speed:", "sclk clock speed", "sclk clock level")),
+    "memory_clock_hertz": ("MHz", ("mclk clock speed:", "mclk clock speed", "mclk clock level")),
+}
+"""Canonical column → unit, and keys; the first with a value counts."""
+_ZERO_IS_UNKNOWN = frozenset({"energy_joules_total", "memory_temperature_celsius"})
+_MODEL = ("Card series", "Card Series", "Device Name", "Card model", "Card Model")
+_CARD = re.compile(r"card(\d{1,4})")
+_IN_BRACKETS = re.compile(r"(?:\d{1,3} )?\(([^()]*)\)")
+_MARKS = (
+    b"VRAM Total",
+    b"GPU use (%)",
+    b"Temperature (Sensor",
+    b"Graphics Package Power",
+    b"GPU Memory Allocated",
+)
+
+
+class RocmSmi:
+    """The kind."""
+
+    name = "rocm_smi"
+    role = "gpu"
+    default_path = DEFAULT_PATH
+    columns: Mapping[str, Sequence[str]] = {column: keys for column, (_, keys) in COLUMNS.items()}
+    yields = (*COLUMNS, "memory_free_bytes")
+
+    def score(self, body: bytes, families: Families) -> int:
+        """Many when it is JSON that speaks of cards in rocm-smi's words."""
+        del families
+        if b'"card' not in body or b"{" not in body[:_PREAMBLE] or not any(mark in body for mark in _MARKS):
+            return 0
+        return 1000
+
+    def reader(self) -> Callable[[bytes], Reading]:
+        """Reads a document; nothing is remembered from one to the next."""
+        return lambda body: _read(text_of(body))
+
+
+_PREAMBLE = 4096
+"""Bytes of warnings that may stand before the JSON."""
+
+
+def _read(text: str) -> Reading:
+    notes = Notes()
+    gpus: dict[tuple[str, str], GpuSample] = {}
+    found: dict[str, str] = {}
+    cards, rejected = _cards(text, notes)
+    driver = said(_text(cards.get("system"), "Driver version"))
+    count = 0
+    for key, card in cards.items():
+        number = _CARD.fullmatch(key)
+        if number is None:
+            continue
+        count += 1
+        if not isinstance(card, dict):
+            rejected += 1
+            continue
+        uuid = said(_text(card, "Unique ID"))
+        if uuid is None:
+            uuid = f"#gpu{int(number[1])}"
+            notes.add("a card shows no unique id: it is told by its number, which can change")
+        model = next((name for field in _MODEL if (name := said(_text(card, field)))), None)
+        who = Who(uuid, "", index_of(number[1]), None, model, driver)
+        gpus[uuid, ""] = gpu_sample(who, _values(card, who, found, notes), notes, nothing_reserved=True)
+    return reading(
+        RocmSmi.name, gpus, (), lines=count + rejected, rejected=rejected, yields=RocmSmi.yields, found=found,
+        notes=notes,
+    )  # fmt: skip
+
+
+def _cards(text: str, notes: Notes) -> tuple[dict[str, Any], int]:
+    """The object, and 1 when there is none."""
+    try:
+        # Warnings may stand before it, and anything behind it.
+        document, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
+    except (ValueError, RecursionError) as error:
+        notes.add(f"the JSON cannot be read: {str(error)[:200]}. Is it cut short?")
+        return {}, 1
+    if not isinstance(document, dict) or not any(_CARD.fullmatch(name) for name in document):
+        notes.add("the JSON shows no card: it is not that of rocm-smi --json")
+        return {}, 1
+    return document, 0
+
+
+def _values(
+    card: Mapping[str, Any], who: Who, found: dict[str, str], notes: Notes
+) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for column, (unit, keys) in COLUMNS.items():
+        for key in keys:
+            text = _text(card, key)
+            if text is None or values.get(column) is not None:
+                continue
+            found.setdefault(column, key)
+            in_brackets = _IN_BRACKETS.fullmatch(text.strip())  # "(300Mhz)", "0 (300Mhz)"
+            try:
+                value = value_of(column, in_brackets[1] if in_brackets else text, unit)
+            except BadValueError as error:
+                notes.add(f"{key} of {who.uuid}: {error}, it is not known")
+                continue
+            values[column] = None if value == 0 and column in _ZERO_IS_UNKNOWN else value
+    return values
+
+
+def _text(card: object, key: str) -> str | None:
+    value = card.get(key) if isinstance(card, dict) else None
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+KIND = RocmSmi()
