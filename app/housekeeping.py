@@ -18,8 +18,8 @@ TOLD = ("finding", "outbox", "incident_change", "incident")
 USED = ("project_usage",)
 
 TOLD_SECONDS = 400 * 86_400.0
-"""What was judged and told, and what projects used, is small and is kept for thirteen months, as long as a year's
-comparison needs."""
+"""What was judged and told, and what projects used, is small and is kept for thirteen months, as long as a
+year's comparison needs."""
 
 
 class Retention(Protocol):

@@ -29,9 +29,6 @@ TARGET = "target"
 PROMPT_WITHOUT_CACHED = frozenset({"llamacpp"})
 """Engines whose prompt tokens are without the cached ones (newer builds of llama.cpp): added here."""
 
-HITS_NOT_IN_TOKENS = frozenset({"trtllm"})
-"""Engines whose prefix cache counts blocks: no cached tokens."""
-
 
 class Totals(NamedTuple):
     """Raw values, or increases of them, in the order of the columns."""
@@ -111,8 +108,9 @@ def counters(
 
 
 def _of_engine(engine: EngineSample) -> Totals:
-    cached = None if engine.engine in HITS_NOT_IN_TOKENS else engine.prefix_cache_hits_total
     prompt = engine.prompt_tokens_total
+    # Where no prompt tokens are told, hits are blocks of the cache (TensorRT-LLM's JSON).
+    cached = None if prompt is None else engine.prefix_cache_hits_total
     if engine.engine in PROMPT_WITHOUT_CACHED and prompt is not None and cached is not None:
         prompt += cached
     finished = (
