@@ -1,12 +1,13 @@
 """llama.cpp's llama-server with `--metrics`.
 
 `prompt_tokens_seconds` and `predicted_tokens_seconds` are never read: a scrape resets their window, so two
-readers spoil each other's. `n_tokens_max` says counter and is a high-water mark. There are no histograms.
+readers spoil each other's (llama.cpp #25128). `n_tokens_max` says counter and is a high-water mark. There are
+no histograms and no count of requests, so there is no time to the first token: only a probe can measure that.
 """
 
 from __future__ import annotations
 
-from collectors.engines.table import EngineKind
+from collectors.engines.table import EngineKind, Mean
 
 KIND = EngineKind(
     name="llamacpp",
@@ -16,11 +17,18 @@ KIND = EngineKind(
     columns={
         "requests_running": ("requests_processing",),
         "requests_waiting": ("requests_deferred",),
-        "kv_cache_used_ratio": ("kv_cache_usage_ratio",),  # until mid-2025
+        # Until mid-2025 (llama.cpp #13660, #22879, #23632).
+        "kv_cache_used_ratio": ("kv_cache_usage_ratio",),
         "prompt_tokens_total": ("prompt_tokens_total",),  # without the cached ones in newer builds
         "generation_tokens_total": ("tokens_predicted_total",),
         "prefix_cache_hits_total": ("prompt_tokens_cached_total",),  # newer builds
     },
     # Tokens asked for = taken from the cache + processed.
     added={"prefix_cache_queries_total": ("prefix_cache_hits_total", "prompt_tokens_total")},
+    means={"tpot": (Mean("tokens_predicted_seconds_total", "tokens_predicted_total"),)},
+    model_labels=("model",),  # some builds only
+    notes=(
+        "llama.cpp has no histograms: tpot is the mean time of a generated token, counted in tokens",
+        "llama.cpp does not measure the time to first token: a target of kind probe does",
+    ),
 )
