@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import re
 
-from collectors.engines import llamacpp, vllm
+from collectors.engines import (
+    dynamo,
+    litellm,
+    llamacpp,
+    lmdeploy,
+    nim,
+    ollama,
+    otel,
+    ray,
+    sglang,
+    tgi,
+    triton,
+    trtllm,
+    vllm,
+    vllm_router,
+)
 from collectors.exposition import parse
 from collectors.gpu import dcgm, nvml
 from collectors.probe import kind as probe
+from collectors.reading import Reading
 from collectors.source import Families, Kind
 
 KINDS: dict[str, Kind] = {
@@ -17,10 +33,30 @@ KINDS: dict[str, Kind] = {
         nvml.KIND,
         vllm.KIND,
         llamacpp.KIND,
+        sglang.KIND,
+        tgi.KIND,
+        nim.KIND,
+        lmdeploy.KIND,
+        ray.KIND,
+        trtllm.KIND,
+        triton.KIND,
+        dynamo.KIND,
+        litellm.KIND,
+        ollama.KIND,
+        vllm_router.KIND,
+        otel.KIND,
         probe.KIND,
     )
 }
 """Every kind by its name in the configuration. Adding a kind is a file and a line here."""
+
+_REPEATS = {"vllm_router": "vllm"}
+"""Kinds that repeat another's names and have some more of that sort: what those look like is the other's only
+where there is more of it (several answers in one, as a Prometheus' /federate gives)."""
+
+MINIMUM = ("requests_running", "requests_waiting", "kv_cache_used_ratio")
+"""What the Kubernetes Gateway API inference extension asks of a model server (its proposal 003): running and
+queued requests, and KV cache use."""
 
 _SHOWN_FAMILIES = 8
 _SUFFIX = re.compile(r"_(bucket|sum|count|created)$")
@@ -49,11 +85,19 @@ def detect_all(body: bytes) -> list[Kind]:
     Raises UnknownKindError when there is none.
     """
     families = _families(body)
-    scores = [(kind.score(body, families), kind) for kind in KINDS.values()]
-    found = sorted((pair for pair in scores if pair[0] > 0), key=lambda pair: -pair[0])
+    scores = {name: kind.score(body, families) for name, kind in KINDS.items()}
+    for repeater, original in _REPEATS.items():
+        if scores[repeater] >= scores[original]:
+            scores[original] = 0
+    found = sorted((name for name, score in scores.items() if score > 0), key=lambda name: -scores[name])
     if not found:
         raise UnknownKindError(_what_it_is(body, families))
-    return [kind for _, kind in found]
+    return [KINDS[name] for name in found]
+
+
+def minimum_missing(reading: Reading) -> tuple[str, ...]:
+    """Which of `MINIMUM` no engine row of the reading holds; () for an engine that is fully supported."""
+    return tuple(column for column in MINIMUM if all(getattr(row, column) is None for row in reading.engines))
 
 
 def _families(body: bytes) -> Families:
