@@ -11,6 +11,7 @@ import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from starlette.requests import Request
@@ -52,6 +53,9 @@ class Endpoint:
 ENDPOINTS = (
     Endpoint("gpus", "api_gpus", ("project", "environment", "host"), span=False),
     Endpoint("engines", "api_engines", ("project", "environment", "target"), span=False),
+    Endpoint("hosts", "api_hosts", ("host",), span=False),
+    Endpoint("probes", "api_probes", ("project", "environment", "target"), span=True),
+    Endpoint("usage", "api_usage", ("project", "environment", "target"), span=True),
     Endpoint("incidents", "api_incidents", ("state", "project", "environment"), span=True),
     Endpoint("findings", "api_findings", ("project", "environment"), span=True),
 )
@@ -95,13 +99,15 @@ def moment(text: str, name: str) -> datetime:
 
 
 def plain(column: str, value: Any) -> Any:
-    """A cell as JSON has it: times ISO with Z, no NaN."""
+    """A cell as JSON has it: times ISO with Z, money as text to its last digit, no NaN."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds") + "Z"
     if column in JSON_COLUMNS and isinstance(value, str):
         value = json.loads(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, Decimal):
+        return str(value)
     if isinstance(value, list):
         return [plain("", inner) for inner in value]
     if isinstance(value, dict):

@@ -116,6 +116,9 @@ WORDS: dict[str, tuple[str, str]] = {
     "firing_since": ("firing since {time}, {lasted}", "自 {time} 告警，持续 {lasted}"),
     "watching_since": ("watching since {time}, {lasted}", "自 {time} 观察，持续 {lasted}"),
     "ttft_p95_is": ("TTFT p95 {value} (5 min, n {n})", "首 token 延迟 p95 {value}（5 分钟，n {n}）"),
+    "ttft_mean_is": ("TTFT mean {value} (5 min, n {n})", "首 token 延迟平均 {value}（5 分钟，n {n}）"),
+    "probe_p95_is": ("TTFT p95 {value} (1 h, n {n})", "首 token 延迟 p95 {value}（1 小时，n {n}）"),
+    "probes_failed_of": ("{n} probes failed", "{n} 次探测失败"),
     "n_waiting": ("{n} waiting", "排队 {n}"),
     "n_running": ("{n} running", "运行 {n}"),
     # states

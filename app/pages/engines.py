@@ -125,7 +125,11 @@ def one_answer(at: parts.Here, mine: pl.DataFrame, row: dict[str, Any], *, sever
     said = [f"**{form.plain(name)}**"]
     key = (row["target"], row["replica"], row["model"])
     reading = tables.recent_p95(at, mine).get(key)
-    if reading is not None:
+    if row["role"] == "probe":
+        said += probe_charts.last_hour(at, row["target"])
+    elif reading is not None and reading.mean is not None:
+        said.append(at.say("ttft_mean_is", value=form.latency(reading.mean), n=form.count(reading.requests)))
+    elif reading is not None:
         said.append(at.say("ttft_p95_is", value=reading.text, n=form.count(reading.requests)))
     if row["requests_waiting"] is not None:
         said.append(at.say("n_waiting", n=form.count(row["requests_waiting"])))

@@ -12,6 +12,7 @@ from app import format as form
 from app.chart_layers import Frame, Line, break_gaps
 from app.pages import facts, parts
 
+HOUR = 3600.0
 DAY = 86_400.0
 NEEDED = 20
 """Probes a p95 needs, as of any other requests (`app/pages/latency.py`)."""
@@ -38,13 +39,25 @@ def p95_text(summary: dict[str, Any] | None) -> str:
     return form.latency(summary["ttft_p95"])
 
 
+def last_hour(at: parts.Here, target: str) -> list[str]:
+    """Words of the first line: TTFT p95 and failures of the last hour."""
+    found = summaries(at, [target], HOUR).get(target)
+    if found is None:
+        return []
+    said = [at.say("probe_p95_is", value=p95_text(found), n=form.count(found["timed"]))]
+    if found["failures"]:
+        failed = at.say("n_of_all", n=form.count(found["failures"]), all=form.count(found["probes"]))
+        said.append(parts.mark("watching", at.say("probes_failed_of", n=failed)))
+    return said
+
+
 def facts_of(at: parts.Here, target: str) -> list[tuple[str, str, str | None]]:
     """The last 24 hours in figures."""
     found = summaries(at, [target], DAY).get(target)
     if found is None:
         return []
     good = found["probes"] - found["failures"]
-    cost = f"{found['cost']:f} {found['currency']}" if found["cost"] is not None else ""
+    cost = f"{found['cost'].normalize():f} {found['currency']}" if found["cost"] is not None else ""
     return [
         (
             at.say("probes_ok_24h"),

@@ -178,8 +178,8 @@ def name_rows(rows: pl.DataFrame) -> list[tuple[str, list[str], str, str, str]]:
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for row in rows.iter_rows(named=True):
-        if row["state"] != "gone" and row["found_kind"] in KINDS:
-            alike.setdefault((row["found_kind"], row["found_names"] or "{}"), []).append(row["target"])
+        if row["state"] != "gone" and row["found_kind"] in KINDS and row["found_names"]:
+            alike.setdefault((row["found_kind"], row["found_names"]), []).append(row["target"])
     found = []
     for (kind, names), targets in alike.items():
         read = states.read_json(names)
@@ -199,26 +199,26 @@ def _names(at: parts.Here, rows: pl.DataFrame) -> None:
     shown = pl.DataFrame(
         [
             (
-                ", ".join(targets[:NAMED]) + (f" +{len(targets) - NAMED}" if len(targets) > NAMED else ""),
-                kind,
                 figure,
+                kind,
                 read or form.UNKNOWN,
                 looked_for,
+                ", ".join(targets[:NAMED]) + (f" +{len(targets) - NAMED}" if len(targets) > NAMED else ""),
             )
             for kind, targets, figure, read, looked_for in found
         ],
-        schema=["targets", "kind", "figure", "read", "looked_for"],
+        schema=["figure", "kind", "read", "looked_for", "targets"],
         orient="row",
     )
     text = st.column_config.TextColumn
     st.dataframe(
         shown,
         column_config={
-            "targets": text(at.say("target"), width=180),
+            "figure": text(at.say("figure"), width=190),
             "kind": text(at.say("kind"), width=80),
-            "figure": text(at.say("figure"), width=200),
-            "read": text(at.say("read_by"), help=at.say("about_read_by"), width=320),
-            "looked_for": text(at.say("looked_for"), help=at.say("about_looked_for"), width=480),
+            "read": text(at.say("read_by"), help=at.say("about_read_by"), width=300),
+            "looked_for": text(at.say("looked_for"), help=at.say("about_looked_for"), width=420),
+            "targets": text(at.say("target"), width=260),
         },
         hide_index=True,
         width="stretch",

@@ -137,7 +137,7 @@ def engines(at: parts.Here, rows: pl.DataFrame, key: str) -> View | None:
     text = st.column_config.TextColumn
     config = {
         "state": text("", width=28, help=at.say("about_marks"), pinned=True),
-        "engine": text(at.say("engine"), pinned=True, width=96),
+        "engine": text(at.say("engine"), pinned=True, width=96 if set(rows["role"]) <= {"engine"} else 128),
         "model": text(at.say("model"), width=104),
         "p95": text("TTFT p95", help=at.say("about_p95"), alignment="right", width=72),
         "trend": st.column_config.LineChartColumn(

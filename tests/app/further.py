@@ -24,6 +24,8 @@ def target_rows(now: datetime) -> list[dict[str, Any]]:
          "origin": "kubernetes", "missing": ["kv_cache_used_ratio"]},
         {**base, "target": "lite-1", "found_kind": "litellm", "role": "gateway", "project": None,
          "url": "http://lite-1:4000/metrics/", "found_names": "{}"},
+        {**base, "target": "node-3-host", "found_kind": "node", "role": "host",
+         "url": "http://node-3:9100/metrics", "found_names": "{}"},
         {**base, "target": "together", "found_kind": "probe", "role": "probe", "kind": "probe",
          "url": "https://api.example.com/v1", "interval_seconds": 60.0, "found_names": "{}"},
     ]  # fmt: skip
@@ -85,7 +87,7 @@ def fill(store: Store, now: datetime, minutes: int = 70) -> None:
         scrapes += [
             {"ts": moment, "target": name, "ok": True, "duration_seconds": 0.01, "bytes": 9000, "lines": 90,
              "rejected_lines": 0, "unowned_lines": 0}
-            for name in ("tgi-1", "lite-1", "together")
+            for name in ("tgi-1", "lite-1", "together", "node-3-host")
         ]  # fmt: skip
     placed = {"replica": "", "mig_instance": "", "first_seen": now - timedelta(hours=3), "last_seen": now}
     process = {

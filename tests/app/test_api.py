@@ -17,7 +17,7 @@ from app import runtime
 from app.api import ENDPOINTS, ParameterError, moment, parameters, plain, routes
 from app.config import Config
 from sql.store import Store
-from tests.app import data
+from tests.app import data, further
 
 NOW = datetime(2026, 11, 30, 13, 0)
 BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
@@ -28,7 +28,24 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """(method, path with query) → status, headers, body as JSON: the routes on a filled store."""
     store = Store.open(tmp_path_factory.mktemp("api") / "api.duckdb")
     data.fill(store, NOW, minutes=3)
+    further.fill(store, NOW, minutes=3)
+    used = {
+        "interval_seconds": 60.0,
+        "target": "lite-1",
+        "project": "chat",
+        "source": "litellm",
+        "model": "m",
+    }
     with store.write() as writer:
+        writer.append(
+            "project_usage",
+            data.frame(
+                [
+                    {**used, "ts": NOW - timedelta(minutes=minutes), "prompt_tokens": 100.0, "requests": 2.0}
+                    for minutes in (1, 2, 60 * 25)
+                ]
+            ),
+        )
         writer.append(
             "engine_sample",
             data.frame([{**data.engine_rows(NOW, NOW)[0], "kv_cache_used_ratio": math.nan, "model": "odd"}]),
@@ -94,6 +111,31 @@ def test_what_is_not_known_and_what_is_no_number_is_null(asked: Any) -> None:
     assert any(value is None for row in rows for value in row.values())
 
 
+def test_a_projects_use_is_summed_over_the_time_asked_for(asked: Any) -> None:
+    rows = asked("/api/v1/usage?project=chat")[2]["rows"]  # the last 24 h: two of the three rows
+    assert [(row["source"], row["prompt_tokens"], row["requests"], row["cached_tokens"]) for row in rows] == [
+        ("litellm", 200.0, 4.0, None)
+    ]
+    assert asked("/api/v1/usage?project=other")[2]["rows"] == []
+
+
+def test_probes_are_told_one_by_one_their_cost_to_the_last_digit(asked: Any) -> None:
+    rows = asked("/api/v1/probes?target=together")[2]["rows"]
+    assert len(rows) == 60
+    assert {row["cost"] for row in rows} == {"0.000100000", None}
+    assert {row["error"] for row in rows if not row["ok"]} == {"HTTP 429: too many requests"}
+
+
+def test_hosts_have_their_newest_counters(asked: Any) -> None:
+    (row,) = asked("/api/v1/hosts")[2]["rows"]
+    assert (row["host"], row["ts"], row["cpu_count"]) == (
+        "node-3.example.com",
+        "2026-11-30T13:00:00.000Z",
+        32,
+    )
+    assert row["cpu_busy_seconds_total"] / row["cpu_seconds_total"] == pytest.approx(0.25)
+
+
 def test_incidents_are_filtered_by_state_and_their_labels_are_objects(asked: Any) -> None:
     assert {row["state"] for row in asked("/api/v1/incidents")[2]["rows"]} == {
         "pending",
@@ -137,7 +179,8 @@ def test_what_is_no_endpoint_is_a_404_that_names_those_there_are(asked: Any, pat
     status, headers, body = asked(path, method)
     assert (status, headers["content-type"]) == (404, "application/json")
     assert body == {
-        "error": "no such endpoint; known: /api/v1/gpus, /api/v1/engines, /api/v1/incidents, /api/v1/findings"
+        "error": "no such endpoint; known: /api/v1/gpus, /api/v1/engines, /api/v1/hosts, /api/v1/probes,"
+        " /api/v1/usage, /api/v1/incidents, /api/v1/findings"
     }
 
 
