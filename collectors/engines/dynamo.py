@@ -26,8 +26,8 @@ _REQUESTS = "dynamo_frontend_requests_total"
 _ENGINES = ("vllm_", "sglang_", "trtllm_")
 
 
-def _http(*error_types: str) -> Names:
-    return tuple(Named(_REQUESTS, {"error_type": one}, absent_is_zero=True) for one in error_types)
+def _http(error_types: str) -> Names:
+    return (Named(_REQUESTS, {"error_type": error_types}, absent_is_zero=True),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +81,16 @@ FRONTEND = _Frontend(
     },
     # `overload` is 429 or 529, so it is in neither of the two.
     endpoint={
-        "http_4xx_total": _http("validation", "not_found"),
-        "http_5xx_total": _http("unavailable", "response_timeout", "internal", "not_implemented"),
+        "http_4xx_total": _http("validation|not_found"),
+        "http_5xx_total": _http("unavailable|response_timeout|internal|not_implemented"),
     },
     added={"prefix_cache_queries_total": ("prompt_tokens_total",)},
     model_labels=("model",),
+    impossible={
+        "kv_cache_used_ratio": "gauges per worker outlive their workers, which show it themselves",
+        "finished_stop_total": "successful requests are not told apart",
+        "finished_length_total": "successful requests are not told apart",
+    },
     notes=(
         "Dynamo's queued requests are those without a token yet (in prefill, too), and are among the running",
     ),

@@ -62,6 +62,11 @@ ENGINE = _LiteLlm(
     },
     added={"prefix_cache_queries_total": ("prompt_tokens_total",)},
     model_labels=("model", "litellm_model_name"),
+    impossible={
+        "requests_running": "the gauge of requests in flight is of HTTP requests of any kind, scrapes too",
+        "requests_waiting": "LiteLLM has no queue of its own",
+        "kv_cache_used_ratio": "a gateway has no KV cache",
+    },
     notes=(
         "LiteLLM measures the time to first token of streamed requests alone",
         "LiteLLM's counters start at 0 with each start of the proxy: its database, not these, is the ledger",

@@ -103,6 +103,9 @@ SERVER = EngineKind(
         "e2e": _seconds("server_request_duration"),
     },
     model_labels=MODEL_LABELS,
+    impossible=dict.fromkeys(
+        ("requests_running", "requests_waiting", "kv_cache_used_ratio"), "the conventions have no such gauge"
+    ),
 )
 
 CLIENT = replace(

@@ -132,6 +132,13 @@ ENGINE = _Triton(
     ratios={"kv_cache_used_ratio": ("kv_blocks_used", "kv_blocks_max")},
     replica_labels=("version",),
     model_labels=("model",),
+    impossible={
+        "prompt_tokens_total": "tokens are told per iteration, as gauges",
+        "generation_tokens_total": "tokens are told per iteration, as gauges",
+        "finished_stop_total": "successful requests are not told apart",
+        "finished_length_total": "successful requests are not told apart",
+        "prefill": "compute times are of the backend's batches, prompt and output together",
+    },
     notes=(
         "an ensemble and each model in it count the same request: rows of one Triton are not to be added up",
         "while tensorrt_llm streams, its own counters may stay 0: read the ensemble's row",

@@ -40,16 +40,15 @@ _NIM_OWN = frozenset({"num_request_max", "gpu_cache_usage_perc", "request_finish
 """NIM 1.x shows the same bare names; these tell it apart (engines.md 6)."""
 
 
-def _both(name: str) -> tuple[str, str]:
-    return (f"trtllm_{name}", name)
-
-
-def _finished(*reasons: str, zero: bool = False) -> Names:
-    return tuple(
-        Named(name, {"finished_reason": reason}, absent_is_zero=zero)
-        for reason in reasons
-        for name in _both("request_success_total")
+def _both(name: str, where: Mapping[str, str] | None = None, *, zero: bool = False) -> Names:
+    return (
+        Named(f"trtllm_{name}", where or {}, absent_is_zero=zero, versions="from 2026 on"),
+        Named(name, where or {}, absent_is_zero=zero, versions="until 2026"),
     )
+
+
+def _finished(reason: str, *, zero: bool = False) -> Names:
+    return _both("request_success_total", {"finished_reason": reason}, zero=zero)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,7 @@ COLUMNS: Mapping[str, Names] = {
     "generation_tokens_total": ("trtllm_generation_tokens_total",),
     "finished_stop_total": _finished("stop", zero=True),
     "finished_length_total": _finished("length", zero=True),
-    "finished_abort_total": _finished("abort", "cancelled"),
+    "finished_abort_total": _finished("abort|cancelled"),
     "finished_error_total": _finished("error"),
     "prefix_cache_hits_total": ("trtllm_prompt_cached_tokens_total",),
 }
@@ -106,6 +105,10 @@ EXPOSITION = _Exposition(
     },
     added={"prefix_cache_queries_total": ("prompt_tokens_total",)},
     model_labels=("model_name",),
+    impossible={
+        "itl": "there is no histogram per step",
+        "preemptions_total": "paused requests are a gauge alone",
+    },
 )
 
 _FIELDS: Mapping[str, str] = {

@@ -74,5 +74,9 @@ KIND = _Router(
     endpoint=PROCESS,
     replica_labels=(_SERVER,),
     model_labels=("model",),
+    impossible={
+        "kv_cache_used_ratio": "the router does not repeat it: scrape the engines",
+        "ttft": "the router does not repeat it: scrape the engines",
+    },
     notes=("these are the router's figures of its servers: the same requests as the servers' own rows",),
 )
