@@ -21,7 +21,16 @@ from collectors.engines import (
     vllm_router,
 )
 from collectors.exposition import parse
-from collectors.gpu import dcgm, nvml
+from collectors.gpu import (
+    amd,
+    dcgm,
+    nvidia_gpu_exporter,
+    nvidia_smi_csv,
+    nvidia_smi_xml,
+    nvml,
+    rocm_smi,
+)
+from collectors.host import node_exporter
 from collectors.probe import kind as probe
 from collectors.reading import Reading
 from collectors.source import Families, Kind
@@ -31,6 +40,11 @@ KINDS: dict[str, Kind] = {
     for kind in (
         dcgm.KIND,
         nvml.KIND,
+        nvidia_gpu_exporter.KIND,
+        amd.KIND,
+        nvidia_smi_csv.KIND,
+        nvidia_smi_xml.KIND,
+        rocm_smi.KIND,
         vllm.KIND,
         llamacpp.KIND,
         sglang.KIND,
@@ -46,6 +60,7 @@ KINDS: dict[str, Kind] = {
         vllm_router.KIND,
         otel.KIND,
         probe.KIND,
+        node_exporter.KIND,
     )
 }
 """Every kind by its name in the configuration. Adding a kind is a file and a line here."""

@@ -1,9 +1,9 @@
 """AMD device-metrics-exporter (port 5000): `[PREFIX_]gpu_NAME`, where the prefix is a setting of its own.
 
-It says MB and means MiB: a card of 24 GiB (25 770 million bytes) shows 24 534 free. Energy is in uJ, clocks
-in MHz, activity 0 to 100. Cards without a sensor show 0, or all bits set (65535), as do all partitions but the
-first (CPX, DPX, QPX): such a 0 is not idle, it is not known. Activity can be 0 on a busy card (#135 MI210, #160
-MI308X) or 13 % on an idle one (#139), so it alone proves nothing.
+It says MB and means MiB: a card of 24 GiB (25 770 million bytes) shows 24 534 free. Energy is in uJ,
+clocks in MHz, activity 0 to 100. Cards without a sensor show 0, or all bits set (65535), as do all
+partitions but the first (CPX, DPX, QPX): such a 0 is not idle, it is not known. Activity can be 0 on a
+busy card (#135 MI210, #160 MI308X) or 13 % on an idle one (#139), so it alone proves nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PERCENT = Unit(1, 100, _ALL_BITS)
 WATT = Unit(1, 1, _ALL_BITS)
 CELSIUS = Unit(1, 1, _ALL_BITS)
 MEGAHERTZ = Unit(1000000, 1, _ALL_BITS)
-MICROJOULE = Unit(1, 1000000, 1.8e19)  # 64 bits
+MICROJOULE = Unit(1, 1000000, 2.0**64)
 
 COLUMNS: Mapping[str, Sequence[Named]] = {
     "utilization_ratio": (Named("gpu_gfx_activity", PERCENT),),
