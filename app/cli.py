@@ -15,7 +15,8 @@ from typing import Annotated, NoReturn, TextIO
 import duckdb
 import typer
 
-from app.config import Config, ConfigError, check_config, load_config
+from app.config import Config, ConfigError, load_config
+from app.config_check import check_config
 from collectors.durations import parse_duration
 from collectors.urls import checked_host
 from sql.store import Store, StoreError

@@ -1,14 +1,13 @@
 """The configuration file: its settings, and how they are read, completed and checked.
 
-`docs/configuration.md` is generated from the models here, in `collectors/target.py`,
-`collectors/file_sd.py` and `alerts/settings.py`: the docstring below a field is its documentation.
+`docs/configuration.md` is generated from the models here, in `collectors/target.py`, in the lists of targets
+(`collectors/*_sd.py`) and in `alerts/settings.py`: the docstring below a field is its documentation.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,23 @@ from alerts.settings import AlertSettings
 from app.config_errors import ConfigError, fields_of, models_in, place_of, problem_of
 from app.config_yaml import Document, Problem, path_text, read_yaml
 from app.config_yaml import Path as Place
+from collectors.dns_sd import DnsList
 from collectors.durations import Duration
-from collectors.file_sd import FileList, FileSd
+from collectors.file_sd import FileList
+from collectors.http_sd import HttpList
+from collectors.kubernetes_sd import KubernetesList
 from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
+from collectors.prometheus_sd import PrometheusList
 from collectors.settings import Pace, Settings, with_pace
-from collectors.target import Target, TargetSecretError
+from collectors.target import Target, TargetSettings
 from collectors.urls import checked_host, checked_url, default_name
 
-__all__ = ["Config", "ConfigError", "Listen", "Problem", "Retention", "Scrape", "check_config", "load_config",
-           "load_text"]  # fmt: skip
+__all__ = ["Config", "ConfigError", "Listen", "Problem", "Retention", "Scrape", "load_config", "load_text"]
 
 MEBIBYTE = 1024 * 1024
+
+LISTS = ("file_sd", "http_sd", "dns_sd", "prometheus_sd", "kubernetes")
+"""The settings that are lists of lists of targets."""
 
 
 class Listen(Settings):
@@ -90,15 +95,28 @@ class Config(Settings):
     """The endpoints to scrape."""
     file_sd: list[FileList] = Field(default_factory=list)
     """Files that list targets, in Prometheus' file_sd format; read again when they change."""
+    http_sd: list[HttpList] = Field(default_factory=list)
+    """Web servers that list targets, in Prometheus' http_sd format."""
+    dns_sd: list[DnsList] = Field(default_factory=list)
+    """DNS names whose records are targets."""
+    prometheus_sd: list[PrometheusList] = Field(default_factory=list)
+    """Prometheus servers whose targets are scraped too."""
+    kubernetes: list[KubernetesList] = Field(default_factory=list)
+    """Kubernetes clusters whose pods are scraped; for a single one, its settings without the list."""
     retention: Retention = Retention()
     """How long is kept what was measured."""
     alerts: AlertSettings = Field(default_factory=AlertSettings)
     """What is judged, and who is told."""
     discover: bool = Field(
-        default_factory=lambda others: not others.get("targets") and not others.get("file_sd")
+        default_factory=lambda others: not any(others.get(name) for name in ("targets", *LISTS))
     )
     """Look for exporters and engines on this machine at start; left out, only when nothing else is
     configured to be scraped."""
+
+    @property
+    def lists(self) -> list[TargetSettings]:
+        """All lists of targets, of whatever sort."""
+        return [entry for name in LISTS for entry in getattr(self, name)]
 
     @property
     def links_base(self) -> str:
@@ -125,7 +143,12 @@ class Config(Settings):
             raise ValueError("is no web address; write it like https://infermeter.example.com") from None
         return value.strip().rstrip("/")
 
-    @field_validator("targets", "file_sd", mode="before")
+    @field_validator("kubernetes", mode="before")
+    @classmethod
+    def _one_cluster(cls, value: Any) -> Any:
+        return [value] if isinstance(value, dict) else value
+
+    @field_validator("targets", *LISTS, mode="before")
     @classmethod
     def _inherit_pace(cls, value: Any, info: ValidationInfo) -> Any:
         scrape = info.data.get("scrape")
@@ -192,52 +215,6 @@ def load_text(
     return config
 
 
-def check_config(path: Path | str) -> list[str]:
-    """A summary of a configuration that can be used, in lines: what will be scraped and who is told.
-
-    Beside the file itself, the lists and secrets it names are read. Raises ConfigError.
-    """
-    config = load_config(path)
-    problems = []
-    listed = 0
-    for entry in config.file_sd:
-        file_sd = FileSd(entry)
-        file_sd.refresh(datetime.now(UTC).replace(tzinfo=None))
-        listed += len(file_sd.targets)
-        problems += [Problem(None, None, "file_sd", problem) for problem in file_sd.problems]
-    for target in config.targets:
-        try:
-            target.ssl_context()
-            target.authorization()
-        except TargetSecretError as error:
-            problems.append(Problem(None, None, "targets", f"target {target.name}: {error}"))
-    for channel in config.alerts.channels:
-        try:
-            channel.address()
-        except ValueError as error:
-            problems.append(Problem(None, None, "alerts.channels", f"channel {channel.name}: {error}"))
-    if problems:
-        raise ConfigError(str(path), problems)
-    return [summary(config, listed)]
-
-
-def summary(config: Config, listed: int) -> str:
-    """One line for a person: `12 targets, 1 file_sd list (40 targets), …; nothing wrong`."""
-    parts = [_counted(len(config.targets), "target")]
-    if config.file_sd:
-        parts.append(f"{_counted(len(config.file_sd), 'file_sd list')} ({_counted(listed, 'target')})")
-    if config.discover:
-        parts.append("discovery on this machine")
-    parts += [f"{channel.kind.capitalize()} channel '{channel.name}'" for channel in config.alerts.channels]
-    if not config.alerts.channels:
-        parts.append("nobody is told of alerts (no channel)")
-    return ", ".join(parts) + "; nothing wrong"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _about_file(path: Path | str, message: str) -> ConfigError:
     return ConfigError(str(path), [Problem(None, None, "", message)])
 
@@ -280,7 +257,7 @@ def _completed(
 def _completed_value(
     key: str, value: Any, models: list[type[BaseModel]], path: Place, reading: _Reading
 ) -> Any:
-    if isinstance(value, str) and key.endswith("_file"):
+    if isinstance(value, str) and (key.endswith("_file") or key == "kubeconfig"):
         value = reading.whole_path(value)
         if complaint := _unreadable(value):
             reading.complain(path, complaint)

@@ -18,9 +18,13 @@ from pydantic.fields import FieldInfo
 from app.config import Config
 from app.config_errors import fields_of, models_in
 from collectors.discovery import PROBES
+from collectors.dns_sd import DnsList
 from collectors.durations import format_duration, parse_duration
 from collectors.file_sd import FileList
-from collectors.target import Target, TargetSettings, kind_names
+from collectors.http_sd import HttpList
+from collectors.kubernetes_sd import KubernetesList
+from collectors.prometheus_sd import PrometheusList
+from collectors.target import TargetSettings, kind_names
 
 LEADING = ("name", "url", "kind", "project", "environment")
 """What a table of settings begins with, where it has them; the rest is as in the code."""
@@ -56,15 +60,16 @@ targets:
   wanted), and `12:30` or `2026-01-01` are no numbers. A text of digits alone needs quotes.
 - **Repetition** is saved by YAML's own means: an anchor (`&name`), its alias (`*name`), and `<<: *name` to
   merge settings in.
-- The file is read at start. Files that `file_sd` names are read again when they change.
+- The file is read at start. Files that `file_sd` names are read again when they change, and lists that come
+  over the network at their `refresh_interval`.
 """
 
 DISCOVERY = """\
 ## Without targets
 
-With neither `targets` nor `file_sd`, infermeter asks these ports of this machine (127.0.0.1, path /metrics)
-at start, scrapes what it knows, and says what it found and what not. `discover: true` does so beside
-configured targets, `discover: false` never does.
+With neither `targets` nor a list of them, infermeter asks these ports of this machine (127.0.0.1, path
+/metrics) at start, scrapes what it knows, and says what it found and what not. `discover: true` does so
+beside configured targets, `discover: false` never does.
 
 | port | usually | as said in |
 |---|---|---|
@@ -77,18 +82,79 @@ A file holds a list in Prometheus' `file_sd` format, JSON or YAML:
 [{"targets": ["gpu-node-1:9400", "gpu-node-2:9400"], "labels": {"project": "chat", "rack": "a4"}}]
 ```
 
-- `__scheme__` and `__metrics_path__` make the URL (default `http` and `/metrics`); other labels that begin
-  with `__` are dropped.
-- `project` and `environment` set these; `infermeter_kind` sets the kind, and so does `kind` where its value
-  is a known one. All other labels are shown as they are.
+- `__scheme__`, `__metrics_path__` and `__param_NAME` make the URL (default `http` and the kind's own path,
+  `/metrics` as a rule); other labels that begin with `__` are dropped.
+- `project`, `environment` and `model` set these; `infermeter_kind` sets the kind, and so does `kind` where
+  its value is a known one. All other labels are shown as they are.
 - A target is called host:port, with the path where it is not /metrics. A name that exists already (in
   `targets`, or in a file before) is not taken again, and that is told.
 - A file that changes is read again. A broken or empty file keeps its last good list, and that is told; the
   targets of a file that is deleted go.
-
-Beside `files`, all settings of a target hold here for each target of the list, except `name`, `url` and
-`gpus`; `labels` are added to those of the file.
 """
+
+SEE_LISTS = (
+    "What else can be set, and how the list is kept up to date: [Lists of targets](#lists-of-targets).\n"
+)
+
+LISTS_OF_TARGETS = """\
+## Lists of targets
+
+In each entry of `file_sd`, `http_sd`, `dns_sd`, `prometheus_sd` and `kubernetes`, all settings of a target
+can stand too, except `name`, `url`, `gpus`, `probe` and `prometheus`; they hold for each target of the list.
+`labels` are added to those that the list gives.
+
+- A list that comes over the network is looked at every `refresh_interval`, by itself: one that hangs delays
+  nothing else, no other list and no scrape.
+- When a list cannot be had, its last good state stays in use, and that is told with since when. A list that
+  comes back empty after an error is believed when the next look says so too.
+- Targets that a list no longer has are gone, not down.
+- Of two targets with the same name one is used, and that is told: the one in `targets` before those of lists,
+  and these in the order above.
+"""
+
+HTTP_SD = """\
+The answer is the JSON of a `file_sd` file, at most 16 MiB; its labels mean the same. Redirects are not
+followed.
+"""
+
+DNS_SD = """\
+A target is called host:port. A name without records is an empty list and is told; a server that fails, or
+does not answer, is an error.
+"""
+
+PROMETHEUS_SD = """\
+infermeter reads `/api/v1/targets` below the URL and scrapes the targets itself. A Prometheus whose series are
+to be read instead is a target with `kind: prometheus`.
+
+- Labels are those after relabelling and mean what they mean in a `file_sd` file. `pod`, `namespace` and
+  `node` are taken from Kubernetes' meta labels where relabelling dropped them.
+- A target is called as in a `file_sd` file; one URL in several jobs is one target.
+- What Prometheus reaches as localhost is asked on Prometheus' own host.
+"""
+
+KUBERNETES = """\
+Running pods with an IP address are targets, called namespace/pod, with the port where a pod has several.
+Where a pod's metrics are say, in this order:
+
+1. its annotations `prometheus.io/scrape: "true"` (`"false"` leaves the pod out) with `prometheus.io/port`;
+2. the container ports named as in `port_names`;
+3. with `prometheus.io/scrape: "true"`, its only port.
+
+`prometheus.io/path` and `prometheus.io/scheme` say the rest. The annotations or labels `infermeter/project`,
+`infermeter/environment`, `infermeter/model` and `infermeter/kind` set those; an annotation wins, and may hold
+a slash. The labels `namespace`, `pod` and `node` stand with each target: by them engines are matched to GPUs.
+
+The account needs the verb `list` on `pods`, in the namespaces named or in all.
+"""
+
+AFTER: dict[type[BaseModel], str] = {
+    FileList: FILE_SD,
+    HttpList: HTTP_SD,
+    DnsList: DNS_SD,
+    PrometheusList: PROMETHEUS_SD,
+    KubernetesList: KUBERNETES,
+}
+"""What follows the table of a list's own settings."""
 
 
 def markdown() -> str:
@@ -96,10 +162,10 @@ def markdown() -> str:
     parts = [INTRODUCTION]
     for place, model in sections():
         parts.append(_section(place, model))
-        if model is FileList:
-            parts.append(FILE_SD)
+        if model in AFTER:
+            parts += [AFTER[model], SEE_LISTS]
     ports = "".join(f"| {probe.port} | {probe.usual} | {probe.source} |\n" for probe in PROBES)
-    return "\n".join([*parts, DISCOVERY + ports])
+    return "\n".join([*parts, LISTS_OF_TARGETS, DISCOVERY + ports])
 
 
 def sections() -> Iterator[tuple[str, type[BaseModel]]]:
@@ -129,7 +195,7 @@ def _section(place: str, model: type[BaseModel]) -> str:
         f"| `{name}` | {_value(name, fields[name], model)} | {_default(name, fields[name], model)}"
         f" | {_one_line(fields[name].description)} |"
         for name in names
-        if model is not FileList or name not in fields_of(Target)
+        if model not in AFTER or name not in fields_of(TargetSettings)
     ]
     table = "\n".join(["| setting | value | default | meaning |", "|---|---|---|---|", *rows])
     return f"{title}\n\n{about}{table}\n"
@@ -150,7 +216,8 @@ def _value(name: str, field: FieldInfo, model: type[BaseModel]) -> str:
         if isinstance(limit, Gt):
             limits.append(f"more than {limit.gt}")
         elif isinstance(limit, Ge):
-            limits.append(f"at least {limit.ge}")
+            least = format_duration(float(str(limit.ge))) if _is_duration(field) else limit.ge
+            limits.append(f"at least {least}")
         elif isinstance(limit, Lt):
             limits.append(f"less than {limit.lt}")
         elif isinstance(limit, Le):
@@ -195,6 +262,8 @@ def _default(name: str, field: FieldInfo, model: type[BaseModel]) -> str:
     if field.is_required():
         return "needed"
     default = field.default
+    if field.annotation == list[str] and (texts := field.get_default(call_default_factory=True)):
+        return f"`[{', '.join(texts)}]`"
     if (
         field.default_factory is not None
         or default is None

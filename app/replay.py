@@ -74,7 +74,7 @@ def replay(
 
 
 def _window_seconds(config: Config) -> float:
-    paces = (config.scrape, *config.targets, *config.file_sd)
+    paces = (config.scrape, *config.targets, *config.lists)
     return max(LATE_SECONDS, *(pace.timeout_seconds for pace in paces))
 
 

@@ -13,10 +13,13 @@ from app import runtime
 from app.config import Config
 from app.monitor import Monitor
 from app.server import listening_socket, serve
-from app.targets import TargetList
+from app.targets import TargetList, sources
 from collectors.discovery import discover
-from collectors.file_sd import FileSd
 from sql.store import Store
+
+FIRST_LISTS_SECONDS = 5.0
+"""How long the start waits for lists of targets that come over the network; those that take longer are
+taken up when they answer."""
 
 
 def target_list(config: Config) -> tuple[TargetList, list[str]]:
@@ -24,14 +27,15 @@ def target_list(config: Config) -> tuple[TargetList, list[str]]:
 
     With no target and no list configured, and `discover` on, looks for local exporters.
     """
-    targets = TargetList(config, [FileSd(entry) for entry in config.file_sd])
+    targets = TargetList(config, sources(config))
     notes: list[str] = []
     if config.discover:
         discovery = asyncio.run(discover())
         targets.found = discovery.found
         notes.extend(discovery.notes)
-    targets.refresh(runtime.utc_now())
+    targets.refresh(runtime.utc_now(), wait_seconds=FIRST_LISTS_SECONDS)
     notes.extend(targets.problems)
+    notes.extend(f"{title} is still being asked for its targets" for title in targets.unanswered())
     return targets, notes
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from app.config import Config
+from collectors.dns_sd import DnsSd
 from collectors.file_sd import FileSd
+from collectors.http_sd import HttpSd
+from collectors.kubernetes_sd import KubernetesSd
+from collectors.prometheus_sd import PrometheusSd
 from collectors.target import PROMETHEUS, Target
+from collectors.target_source import LIST_TIMEOUT_SECONDS, TargetSource
 
 log = logging.getLogger("infermeter")
 
@@ -21,6 +27,80 @@ MOST_TOLD = 1000
 SHOWN_NAMES = 5
 """Of many targets in one message."""
 
+UNANSWERED_AFTER = timedelta(seconds=3 * LIST_TIMEOUT_SECONDS)
+"""A look at a list takes one timeout, several where it has several parts; longer is told."""
+
+
+def sources(config: Config) -> list[TargetSource]:
+    """The lists of a configuration, not looked at yet."""
+    found: list[TargetSource] = [FileSd(entry) for entry in config.file_sd]
+    found += [HttpSd(entry) for entry in config.http_sd]
+    found += [DnsSd(entry) for entry in config.dns_sd]
+    found += [PrometheusSd(entry) for entry in config.prometheus_sd]
+    found += [KubernetesSd(entry) for entry in config.kubernetes]
+    return found
+
+
+@dataclass
+class _Look:
+    """Looking at one list again and again: at once where that is cheap, else in a thread at its interval."""
+
+    source: TargetSource
+    began: datetime | None = None
+    broken: str | None = None
+    _thread: threading.Thread | None = None
+
+    def begin(self, now: datetime) -> None:
+        """Look now, if it is due and the look before has ended."""
+        seconds = self.source.refresh_seconds
+        if seconds is None:
+            self.source.refresh(now)
+        elif not self.running and (self.began is None or now - self.began >= timedelta(seconds=seconds)):
+            self.began = now
+            # A daemon, so that a list that hangs does not keep the process from ending.
+            self._thread = threading.Thread(
+                target=self._refresh, args=(now,), daemon=True, name=self.source.title
+            )
+            self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether a look has not ended yet."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Until the look has ended, at most so long."""
+        if self._thread is not None and seconds > 0:
+            self._thread.join(seconds)
+
+    def _refresh(self, now: datetime) -> None:
+        try:
+            self.source.refresh(now)
+            self.broken = None
+        except Exception as error:  # noqa: BLE001 (shown as a problem: this is a thread's top)
+            self.broken = (
+                f"infermeter could not read this list, please report: {type(error).__name__}: {error}"
+            )
+
+    def problems(self, now: datetime | None) -> list[str]:
+        """What is wrong with the list, and that it hangs."""
+        found = list(self.source.problems)
+        title = self.source.title
+        if self.broken is not None:
+            found.append(f"{title}: {self.broken}")
+        if (
+            self.running
+            and now is not None
+            and self.began is not None
+            and now - self.began > UNANSWERED_AFTER
+        ):
+            count = len(self.source.targets)
+            found.append(
+                f"{title}: no answer, and no end of asking, since {self.began:%Y-%m-%d %H:%M} UTC; its last"
+                f" list ({count} targets) stays in use"
+            )
+        return found
+
 
 @dataclass
 class TargetList:
@@ -28,7 +108,7 @@ class TargetList:
     list, and that over one that a Prometheus-compatible source shows."""
 
     config: Config
-    lists: list[FileSd]
+    lists: Sequence[TargetSource]
     found: list[Target] = field(default_factory=list)
     """By discovery, when nothing was configured."""
     targets: list[Target] = field(default_factory=list)
@@ -38,22 +118,36 @@ class TargetList:
     problems: list[str] = field(default_factory=list)
     """What is wrong with a list at the moment, in words. Those of the first refresh are the caller's to
     tell; after it each is logged once."""
+    _looks: list[_Look] = field(default_factory=list)
     _pulled: dict[str, dict[str, Target]] = field(default_factory=dict)
     _reported: list[Target] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _told: deque[str] | None = None
 
-    def refresh(self, now: datetime) -> bool:
-        """Read the lists again where they changed; True when the target list is not what it was at the
-        refresh before."""
-        for file_list in self.lists:
-            file_list.refresh(now)
+    def __post_init__(self) -> None:
+        self._looks = [_Look(source) for source in self.lists]
+
+    def refresh(self, now: datetime, *, wait_seconds: float = 0.0) -> bool:
+        """Look at the lists that are due; True when the targets are not what they were at the refresh before.
+
+        Lists that come over the network are asked in threads of their own, and what they say stands in the
+        first refresh after they have answered; `wait_seconds` is how long this one waits for them.
+        """
+        for look in self._looks:
+            look.begin(now)
+        deadline = time.monotonic() + wait_seconds
+        for look in self._looks:
+            look.wait(deadline - time.monotonic())
         with self._lock:
-            self._put_together()
+            self._put_together(now)
             changed = self.targets != self._reported
             self._reported = self.targets
         self._tell()
         return changed
+
+    def unanswered(self) -> list[str]:
+        """The titles of the lists that are being asked at the moment."""
+        return [look.source.title for look in self._looks if look.running]
 
     def set_pulled(self, source: str, targets: Mapping[str, Target]) -> None:
         """The targets that the source of that name (a target of kind prometheus) shows now, by name.
@@ -63,14 +157,14 @@ class TargetList:
         """
         with self._lock:
             self._pulled[source] = dict(targets)
-            self._put_together()
+            self._put_together(None)
 
-    def _put_together(self) -> None:
+    def _put_together(self, now: datetime | None) -> None:
         groups: list[tuple[str, list[Target]]] = [("config", self.config.targets), ("discovery", self.found)]
-        groups += [("file_sd", file_list.targets) for file_list in self.lists]
+        groups += [(source.origin, source.targets) for source in self.lists]
         by_name: dict[str, Target] = {}
         origins: dict[str, str] = {}
-        problems = [problem for file_list in self.lists for problem in file_list.problems]
+        problems = [problem for look in self._looks for problem in look.problems(now)]
         for origin, targets in groups:
             for target in targets:
                 other = by_name.setdefault(target.name, target)

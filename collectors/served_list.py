@@ -54,8 +54,8 @@ class ServedList(NetworkListSettings):
     def request(self, url: str) -> Target:
         """The list (or another URL of its server) as something that can be fetched."""
         access = {name: getattr(self.access, name) for name in Access.model_fields}
-        seconds = LIST_TIMEOUT_SECONDS
-        return Target(name=self.shown_url, url=url, interval=seconds, timeout=seconds, **access)
+        pace = {"interval_seconds": LIST_TIMEOUT_SECONDS, "timeout_seconds": LIST_TIMEOUT_SECONDS}
+        return Target.model_validate({"name": self.shown_url[:200], "url": url, **pace, **access})
 
 
 def get(settings: ServedList, url: str) -> bytes:

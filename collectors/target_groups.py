@@ -79,10 +79,14 @@ def targets_of(found: Iterable[Listed], settings: TargetSettings) -> tuple[list[
         elif targets[target.name] != target:
             where = f"{listed.where}: " if listed.where else ""
             problems.append(f"{where}{target.name} is listed before with other labels; those are used")
-    if len(problems) > MOST_PROBLEMS:
-        more = len(problems) - MOST_PROBLEMS
-        problems = [*problems[:MOST_PROBLEMS], f"and {more} more like these"]
-    return list(targets.values()), problems
+    return list(targets.values()), capped(problems)
+
+
+def capped(problems: list[str]) -> list[str]:
+    """The first `MOST_PROBLEMS`, and how many more there are."""
+    if len(problems) <= MOST_PROBLEMS:
+        return problems
+    return [*problems[:MOST_PROBLEMS], f"and {len(problems) - MOST_PROBLEMS} more like these"]
 
 
 def _target(listed: Listed, common: dict[str, Any]) -> Target:

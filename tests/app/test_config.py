@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Config, ConfigError, Problem, check_config, load_config, load_text
+from app.config import Config, ConfigError, Problem, load_config, load_text
+from app.config_check import check_config
 
 
 def load(text: str, **environment: str) -> Config:

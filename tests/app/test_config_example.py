@@ -28,7 +28,7 @@ def test_the_example_loads_as_it_is_and_with_everything_switched_on(tmp_path: Pa
     (tmp_path / "secrets").mkdir()
     (tmp_path / "targets").mkdir()
     (tmp_path / "targets" / "a.json").write_text('[{"targets": ["h:1"]}]')
-    for name in ("small-model-password", "company-ca.pem", "token"):
+    for name in ("small-model-password", "company-ca.pem", "token", "kubeconfig"):
         (tmp_path / "secrets" / name).write_text("x")
     config = load_text(
         switched_on(EXAMPLE),
@@ -36,9 +36,13 @@ def test_the_example_loads_as_it_is_and_with_everything_switched_on(tmp_path: Pa
         folder=tmp_path,
         environment={"GPU_NODE_3_TOKEN": "t", "SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T/B/x"},
     )
-    assert len(config.targets) == 4
+    assert len(config.targets) == 6
     assert config.targets[2].interval_seconds == 30
     assert config.alerts.channels[0].name == "on-call"
+    assert config.http_sd[0].url == "https://cmdb.example.com/gpu-targets"
+    assert config.dns_sd[0].names == ["_metrics._tcp.gpu.example.com"]
+    assert config.prometheus_sd[0].jobs == ["vllm", "dcgm-*"]
+    assert config.kubernetes[0].kubeconfig == str(tmp_path / "secrets" / "kubeconfig")
     file_sd = FileSd(config.file_sd[0])
     assert [target.name for target in file_sd.refresh(NOW).added] == ["h:1"]
 
