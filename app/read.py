@@ -6,6 +6,8 @@ Pure but for reading the file: no store, no clock, no network.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,16 @@ from app import format as show
 from collectors.exposition import BodyError, decompress
 from collectors.fetch import BODY_LIMIT
 from collectors.quantiles import Quantile, histogram_quantile
-from collectors.reading import Histogram, Reading
+from collectors.reading import Histogram, Reading, UsageCounter
 from collectors.registry import UnknownKindError, detect_all, kind_named
 from collectors.source import Kind, TargetReader
 
 _METRICS = ("ttft", "itl", "tpot", "e2e", "queue", "prefill", "decode")
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _GZIP = b"\x1f\x8b"
+_WITHOUT_ENGINE = ("gpu", "host")
+FILE_LIMIT = 64 * 2**20
+"""Bytes of a file, packed or not; an answer of a target is a few MiB, and one of 16 MiB is refused when scraped."""
 
 
 class ReadError(Exception):
@@ -30,12 +35,13 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
     """What one answer says, ready for JSON: no NaN, no infinity, None where not known.
 
     `source` is a path, or the answer itself; gzip is unpacked. Keys: `source` and `engine` (the kind's name;
-    `engine` is None for a GPU exporter), `role`, `gpus` and `engines` (rows under their canonical names),
-    `histograms` (per metric and model, summed over replicas: `count`, `sum_seconds`, `mean_seconds`,
+    `engine` is None for a GPU or host exporter), `role`, `gpus` and `engines` (rows under their canonical
+    names), `histograms` (per metric and model, summed over replicas: `count`, `sum_seconds`, `mean_seconds`,
     `p50_seconds`, `p95_seconds`, `p99_seconds`, and `p50_range_seconds` … as [lower, upper bucket edge]),
-    `rejected_lines`, `unowned_lines`, `missing`, `notes`. Raises ReadError, and OSError for the file.
+    `rejected_lines`, `unowned_lines`, `missing`, `notes`, `found_names` (canonical name → the target's); and
+    `processes`, `hosts`, `usage`, `probes` where there are any. Raises ReadError, and OSError for the file.
     """
-    body = source if isinstance(source, bytes) else Path(source).read_bytes()
+    body = source if isinstance(source, bytes) else _file(Path(source))
     try:
         if body.startswith(_GZIP):
             body = decompress(body, BODY_LIMIT)
@@ -47,7 +53,7 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
     histograms = _histograms(reading.histograms, notes)
     payload: dict[str, Any] = {
         "source": reading.source,
-        "engine": None if reading.role == "gpu" else reading.source,
+        "engine": None if reading.role in _WITHOUT_ENGINE else reading.source,
         "role": reading.role,
         "gpus": [gpu._asdict() for gpu in reading.gpus],
         "engines": [engine._asdict() for engine in reading.engines],
@@ -56,12 +62,40 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
         "unowned_lines": reading.unowned_lines,
         "missing": list(reading.missing),
         "notes": notes + _of_nothing(reading),
+        "found_names": dict(reading.found_names),
     }
+    further: dict[str, list[dict[str, Any]]] = {
+        "processes": [process._asdict() for process in reading.processes],
+        "hosts": [host._asdict() for host in reading.hosts],
+        "usage": [_usage(counter) for counter in reading.usage],
+        "probes": [probe._asdict() for probe in reading.probes],
+    }
+    payload |= {key: rows for key, rows in further.items() if rows}
     return {key: _finite(value) for key, value in payload.items()}
 
 
+def _file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        body = file.read(FILE_LIMIT + 1)
+    if len(body) > FILE_LIMIT:
+        raise ReadError(
+            f"{path}: is larger than {FILE_LIMIT // 2**20} MiB, too much for one answer of one target; "
+            "is it the right file? (a recording is read by infermeter replay, a bill by infermeter bill)"
+        )
+    return body
+
+
+def _usage(counter: UsageCounter) -> dict[str, Any]:
+    """Whose, and how much, side by side."""
+    row = counter._asdict()
+    del row["key"]
+    return counter.key._asdict() | row
+
+
 def _finite(value: Any) -> Any:
-    """The value with every number that JSON cannot write as None."""
+    """The value with every number that JSON cannot write as None, and a decimal as its digits."""
+    if isinstance(value, Decimal):
+        return str(value) if value.is_finite() else None
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -77,7 +111,7 @@ def _other_kinds(kinds: list[Kind]) -> list[str]:
 
 
 def _of_nothing(reading: Reading) -> list[str]:
-    if reading.gpus or reading.engines:
+    if reading.says_something or reading.processes:
         return []
     return [f"none of the {reading.lines} lines says anything of {reading.source}"]
 
@@ -104,6 +138,8 @@ def _summed(metric: str, model: str | None, replicas: list[Histogram], notes: li
     if not same_edges:
         notes.append(f"{metric}: the replicas have different bucket edges, there is no common percentile")
     edges = replicas[0].edges_seconds
+    if same_edges and len(edges) == 1:
+        notes.append(f"{metric}: a sum and a count without buckets give a mean, and no percentile")
     buckets = (
         [sum(counts) for counts in zip(*(one.buckets for one in replicas), strict=True)] if same_edges else []
     )
@@ -137,6 +173,7 @@ def render_text(payload: dict[str, Any]) -> str:
     for engine in payload["engines"]:
         title = f"{engine['engine']} replica {engine['replica']}, model {engine['model'] or show.UNKNOWN}"
         lines += ["", title, *_known(engine, {"engine", "role", "replica", "model"})]
+    lines += _further(payload)
     if payload["histograms"]:
         lines += ["", f"{'':10}{'n':>10}{'mean':>12}{'p50':>12}{'p95':>12}{'p99':>12}"]
         lines += [_histogram_line(row) for row in payload["histograms"]]
@@ -144,6 +181,38 @@ def render_text(payload: dict[str, Any]) -> str:
         lines += ["", "Not shown here: " + ", ".join(payload["missing"])]
     lines += [line for note in payload["notes"] for line in ("", f"Note: {note}")]
     return "\n".join(lines)
+
+
+def _further(payload: dict[str, Any]) -> list[str]:
+    """Processes, hosts, use by project and probes, where there are any."""
+    lines = []
+    for process in payload.get("processes", ()):
+        instance = f"/{process['mig_instance']}" if process["mig_instance"] else ""
+        used = process["memory_used_bytes"]
+        lines.append(
+            f"  {process['pid']:>10}  {show.UNKNOWN if used is None else show.gibibytes(used):>12}  "
+            f"{process['kind'] or show.UNKNOWN:<8}  {process['gpu_uuid']}{instance}  "
+            f"{process['name'] or show.UNKNOWN}"
+        )
+    if lines:
+        lines = ["", "Processes on GPUs (pid, memory, kind, GPU, name)", *lines]
+    for host in payload.get("hosts", ()):
+        lines += ["", f"Host {host['host'] or show.UNKNOWN}", *_known(host, {"host"})]
+    for use in payload.get("usage", ()):
+        whose = _words(use, ("project", "environment", "model", "key_alias"))
+        lines += ["", f"Use of {whose} (from {use['source']})", *_known(use, {*_WHOSE})]
+    for probe in payload.get("probes", ()):
+        title = f"Probe of model {probe['model'] or show.UNKNOWN}: {'ok' if probe['ok'] else 'failed'}"
+        lines += ["", title, *_known(probe, {"model", "ok"})]
+    return lines
+
+
+_WHOSE = ("project", "environment", "model", "key_alias", "source")
+
+
+def _words(row: dict[str, Any], names: Iterable[str]) -> str:
+    known = [f"{name} {row[name]}" for name in names if row[name] is not None]
+    return ", ".join(known) or "nobody known"
 
 
 def _known(row: dict[str, Any], titled: set[str]) -> list[str]:
@@ -159,7 +228,7 @@ def _shown(name: str, value: Any) -> str:
         return value
     if name == "throttle_reasons":
         return f"0x{value:x}"
-    if name == "process_start_time_seconds":
+    if name in ("process_start_time_seconds", "boot_time_seconds"):
         return f"{value:.0f}"
     for ending, written in _WRITTEN.items():
         if name.endswith(ending):

@@ -57,7 +57,9 @@ class Ingest:
             "histogram_lasts"
         ):
             key = Key(target, replica, model, metric)
-            self.lasts[key] = Last(ts, tuple(edges), tuple(buckets), total, base_ts)
+            # A sum without buckets may be made by its reader, which begins anew with each process (TGI).
+            known_total = total if len(edges) > 1 else None
+            self.lasts[key] = Last(ts, tuple(edges), tuple(buckets), known_total, base_ts)
         starts: dict[str, set[float | None]] = {}
         for target, replica, model, ts, *counters, start in self.store.query_rows("engine_replicas"):
             before = self.known.get(target, Known())

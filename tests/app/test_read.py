@@ -11,6 +11,7 @@ import pytest
 
 from app.read import ReadError, read_payload, render_text
 from collectors.reading import EngineSample, GpuSample
+from collectors.registry import KINDS
 from tests.shared import SHARED, needs_shared
 
 KEYS = {
@@ -106,6 +107,18 @@ def test_without_an_observation_there_is_no_mean_and_no_percentile() -> None:
         None,
         None,
     )
+
+
+def test_a_sum_and_a_count_have_a_mean_and_no_percentile() -> None:
+    """5.76 s for 960 tokens."""
+    payload = read("llamacpp:tokens_predicted_seconds_total 5.76\nllamacpp:tokens_predicted_total 960\n")
+    (only,) = payload["histograms"]
+    assert (only["metric"], only["count"], only["mean_seconds"]) == ("tpot", 960, pytest.approx(0.006))
+    assert (only["p50_seconds"], only["p99_seconds"], only["p99_range_seconds"]) == (None, None, None)
+    assert "tpot: a sum and a count without buckets give a mean, and no percentile" in payload["notes"]
+    assert not any("beyond" in note for note in payload["notes"])
+    line = next(line for line in render_text(payload).splitlines() if line.startswith("tpot"))
+    assert line.split() == ["tpot", "960", "6.00", "ms", "–", "–", "–"]
 
 
 def test_bad_lines_and_lines_of_nobody_are_counted() -> None:
@@ -204,4 +217,4 @@ def test_every_file_is_read_or_refused_in_words(path: Path) -> None:
     else:
         json.dumps(payload, allow_nan=False)
         said = render_text(payload)
-    assert said.startswith(("dcgm (gpu)", "vllm (engine)", "llamacpp (engine)", f"{path}: "))
+    assert said.startswith((*(f"{kind} (" for kind in KINDS), f"{path}: "))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 
 import pytest
 
 from collectors.engines.tgi import KIND
+from collectors.fetch import Fetched
+from collectors.ingest import Ingest
 from collectors.reading import EngineSample, Histogram, Reading
 from collectors.registry import detect_all
 from collectors.source import TargetReader
+from collectors.target import Target
+from sql.store import Store
 from tests.shared import fixture, needs_shared
 
 
@@ -170,6 +175,29 @@ def test_without_one_of_its_parts_there_is_none() -> None:
     reading = TargetReader(KIND).read("\n".join(lines).encode())
     assert {one.metric for one in reading.histograms} == {"queue"}
     assert "ttft" in reading.missing
+
+
+def test_after_a_restart_of_infermeter_requests_go_on_and_one_stretch_has_no_mean() -> None:
+    """What was remembered is gone, and a mean of all the time before is not that of one stretch."""
+    store = Store.open()
+    target = Target(name="tgi", url="http://host/metrics", kind="tgi")
+
+    def scrape(ingest: Ingest, seconds: int, text: bytes) -> None:
+        ts = datetime(2026, 11, 30) + timedelta(seconds=seconds)
+        ingest.commit([ingest.read(target, ts, Fetched(200, text, 0.01, None))])
+
+    before = Ingest(store)
+    scrape(before, 0, body((5, 50), (0, 50), (4, 40)))
+    scrape(before, 10, body((105, 60), (0, 60), (14, 50)))
+    after = Ingest(store)
+    after.restore()
+    scrape(after, 20, body((106, 62), (0, 62), (16, 51)))
+    scrape(after, 30, body((107, 64), (0, 64), (18, 52)))
+    rows = store.query_rows("histogram_rows", target="tgi")
+    # Each request 0.5 s in the queue and 2 s in its prefill; before the restart 10 s and 1 s.
+    assert [(row[1], row[3]) for row in rows if row[-1] == "ttft"] == [
+        (None, None), ([10], 110), ([2], None), ([2], pytest.approx(5)),
+    ]  # fmt: skip
 
 
 @needs_shared
