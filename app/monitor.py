@@ -22,6 +22,7 @@ from alerts.judge import judge
 from alerts.outbox import Sender
 from app.config import Config
 from app.housekeeping import housekeeping
+from app.pulling import BACKFILL_EVERY_SECONDS, Pulling, backfill_job, pull_job, pull_limit_seconds
 from app.targets import TargetList
 from collectors.fetch import new_session
 from collectors.ingest import Ingest
@@ -45,6 +46,10 @@ STOP_SECONDS = 4.0
 
 STALLED_INTERVALS = 3
 STALLED_AT_LEAST_SECONDS = 15.0
+
+
+OF_TARGETS = ("scrape every ", pull_job(""), backfill_job(""))
+"""How the names of jobs begin that come and go with targets."""
 
 
 def scrape_job(interval: float) -> str:
@@ -75,6 +80,7 @@ class Monitor:
     jobs: dict[str, JobState] = field(default_factory=dict)
     started_at: datetime | None = None
     rounds: Rounds | None = None
+    pulling: Pulling | None = None
     _loop: asyncio.AbstractEventLoop | None = None
     _stopping: asyncio.Event | None = None
     _thread: threading.Thread | None = None
@@ -117,6 +123,7 @@ class Monitor:
         await asyncio.to_thread(ingest.restore)
         async with new_session() as session, aiohttp.ClientSession() as telling:
             self.rounds = Rounds(ingest, session, self.clock, self.config.scrape.body_limit_bytes)
+            self.pulling = Pulling(self.targets, self.rounds, self.clock)
             scheduler = AsyncIOScheduler(
                 timezone="UTC",
                 executors={"default": AsyncIOExecutor()},
@@ -138,6 +145,7 @@ class Monitor:
                 await self._stopping.wait()
             finally:
                 scheduler.shutdown(wait=False)
+                self.pulling.close()
                 await self._end_tasks()
                 await self.rounds.aclose()
 
@@ -185,21 +193,29 @@ class Monitor:
         changed = await asyncio.to_thread(self.targets.refresh, self.clock())
         if not changed and not first:
             return
-        rounds = self.rounds
+        rounds, pulling = self.rounds, self.pulling
         assert rounds is not None
+        assert pulling is not None
+        await asyncio.to_thread(pulling.update)
         async with rounds.committing:
             targets, origins = self.targets.targets, self.targets.origins
             await asyncio.to_thread(rounds.ingest.sync_targets, targets, self.clock(), origins)
-        wanted = self.targets.by_interval()
-        names = {scrape_job(interval): interval for interval in wanted}
+        wanted: dict[str, tuple[float, Callable[[], Awaitable[None]]]] = {}
+        for interval in self.targets.by_interval():
+            wanted[scrape_job(interval)] = (interval, partial(self._scrape, interval))
+        for source in pulling.sources():
+            pull = partial(pulling.pull, source.name)
+            wanted[pull_job(source.name)] = (source.interval_seconds, pull)
+            backfill = partial(pulling.backfill, source.name)
+            wanted[backfill_job(source.name)] = (BACKFILL_EVERY_SECONDS, backfill)
         for job in scheduler.get_jobs():
-            if job.id.startswith("scrape every ") and job.id not in names:
+            if job.id.startswith(OF_TARGETS) and job.id not in wanted:
                 job.remove()
                 self.jobs.pop(job.id, None)
         present = {job.id for job in scheduler.get_jobs()}
-        for name, interval in names.items():
+        for name, (interval, work) in wanted.items():
             if name not in present:
-                self._add(scheduler, name, interval, partial(self._scrape, interval))
+                self._add(scheduler, name, interval, work)
 
     async def _scrape(self, interval: float) -> None:
         assert self.rounds is not None
@@ -240,6 +256,9 @@ class Monitor:
                 interval,
                 timeout,
             )
+        for source in self.pulling.sources() if self.pulling is not None else ():
+            what = f"pulling from {source.name} has stalled: no pull has ended"
+            limits[pull_job(source.name)] = (what, source.interval_seconds, pull_limit_seconds(source))
         limits["judge"] = ("alerts have not been judged", self.config.alerts.evaluate_interval, 0.0)
         for name, (what, interval, timeout) in limits.items():
             limit = max(STALLED_INTERVALS * interval + timeout, STALLED_AT_LEAST_SECONDS)

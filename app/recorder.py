@@ -13,7 +13,7 @@ from pathlib import Path
 from app.targets import TargetList
 from collectors import recording
 from collectors.fetch import Fetched, new_session
-from collectors.target import Target
+from collectors.target import PROMETHEUS, Target
 from collectors.ways import Ways
 
 LOOK_SECONDS = 0.5
@@ -49,7 +49,12 @@ async def record(
                     next_at = min(started + target.interval_seconds, end)
                     await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
-            tasks = [asyncio.create_task(follow(target)) for target in targets.targets]
+            tasks = []
+            for target in targets.targets:
+                if target.kind == PROMETHEUS:
+                    said(f"{target.name} is left out: what it answers is no target's, record its targets")
+                else:
+                    tasks.append(asyncio.create_task(follow(target)))
             try:
                 while not (ended.is_set() or all(task.done() for task in tasks)) or not queue.empty():
                     try:

@@ -1,0 +1,105 @@
+"""From what a source's targets answered to rows: used by live pulling and by reading the past."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from collectors.batch import Scraped
+from collectors.fetch import Fetched
+from collectors.ingest import Also, Ingest
+from collectors.prometheus.derived import Names, derived
+from collectors.prometheus.fetch import Fetcher, Stretch
+from collectors.prometheus.own_thread import OwnThread
+from collectors.prometheus.progress import moment
+from collectors.prometheus.upstream import Identity, Scrape
+from collectors.target import Target
+
+BEFORE_MS = 120_000
+"""Where to look for the scrape before the first one: its buckets are what the first increase counts from."""
+
+COULD_NOT = "Prometheus could not scrape it"
+NOTHING = "Prometheus has no metric of it that infermeter knows"
+
+Listed = Callable[[Mapping[str, Target], Mapping[str, Target]], Awaitable[None]]
+"""Makes the target list hold the first ones, which the source shows now; the store is to know the second ones
+too, which it does not show any more."""
+
+
+@dataclass
+class Intake:
+    """One source's, on one event loop."""
+
+    source: Target
+    committing: asyncio.Lock
+    names: Names
+    listed: Listed
+    identities: dict[str, Identity] = field(default_factory=dict)
+    """Target → its labels at the source."""
+    targets: dict[str, Target] = field(default_factory=dict)
+    """Those that the source shows now."""
+
+    def name(self, identity: Identity) -> str:
+        """The name of an upstream target."""
+        name = self.names.of(self.source.name, identity)
+        self.identities[name] = identity
+        return name
+
+    def derived(self, identity: Identity, scrape_seconds: float | None = None) -> Target:
+        """An upstream target as one of ours."""
+        return derived(self.source, identity, self.name(identity), scrape_seconds)
+
+    async def list_new(self, stretch: Stretch, fetcher: Fetcher) -> None:
+        """Have those listed that stand there for the first time."""
+        new = {scrape.identity for scrape in stretch.found.scrapes} - fetcher.known
+        if not new:
+            return
+        for identity in new:
+            self.targets[self.name(identity)] = self.derived(identity, stretch.found.intervals.get(identity))
+        fetcher.known.update(new)
+        await self.listed(self.targets, {})
+
+    async def store(
+        self,
+        ingest: Ingest,
+        thread: OwnThread,
+        scrapes: Sequence[Scrape],
+        targets: Mapping[str, Target],
+        also: Also,
+    ) -> None:
+        """Read the scrapes, oldest first, and write them in one transaction with what `also` writes."""
+        batch = await thread.run(self._read, ingest, targets, scrapes)
+        async with self.committing:
+            await asyncio.to_thread(ingest.commit, batch, also)
+
+    async def prime(
+        self, ingest: Ingest, fetcher: Fetcher, thread: OwnThread, at_ms: int, live: bool
+    ) -> None:
+        """Let `ingest` know what each target showed last, up to `at_ms`: increases count from there."""
+        begin = at_ms - BEFORE_MS
+        newest: dict[Identity, Scrape] = {}
+        while begin < at_ms:
+            stretch = await thread.run(fetcher.stretch, begin, at_ms)
+            newest.update((scrape.identity, scrape) for scrape in stretch.found.scrapes if scrape.up)
+            if live:
+                await self.list_new(stretch, fetcher)
+            begin = stretch.end_ms
+        targets = {self.name(identity): self.derived(identity) for identity in newest}
+        batch = await thread.run(self._read, ingest, targets, list(newest.values()))
+        async with self.committing:
+            await asyncio.to_thread(ingest.prime, batch)
+
+    def _read(
+        self, ingest: Ingest, targets: Mapping[str, Target], scrapes: Iterable[Scrape]
+    ) -> list[Scraped]:
+        return [_read(ingest, targets[self.name(scrape.identity)], scrape) for scrape in scrapes]
+
+
+def _read(ingest: Ingest, target: Target, scrape: Scrape) -> Scraped:
+    ts = moment(scrape.ts_ms)
+    if scrape.up and scrape.body:
+        return ingest.read(target, ts, Fetched(200, scrape.body, scrape.duration_seconds, None))
+    error = NOTHING if scrape.up else COULD_NOT
+    fetched = Fetched(200 if scrape.up else None, b"", scrape.duration_seconds, error)
+    return Scraped(target, ts, fetched, None, error)
