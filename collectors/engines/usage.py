@@ -74,7 +74,7 @@ class UsageTable:
         """Whether a series of that name can count something."""
         return plain(name) in self._targets
 
-    def place(self, name: str, labels: Mapping[str, str]) -> tuple[UsagePlace, ...]:
+    def place(self, name: str, labels: Mapping[str, str], series: Series) -> tuple[UsagePlace, ...]:
         """Where a series goes. `labels`: keys in lower case, without those whose value means "none"."""
         targets = self._targets.get(plain(name), ())
         if not targets:
@@ -85,7 +85,6 @@ class UsageTable:
         )  # fmt: skip
         if self.needs_project and key.project is None:
             return ()
-        series = tuple(sorted(labels.items()))
         return tuple(
             UsagePlace(counter, rank, key, series, name)
             for counter, rank, named in targets
@@ -164,12 +163,18 @@ class MeteredKind(AroundEngine[MeteredPlace]):
 
     def place(self, name: str, labels: dict[str, str]) -> MeteredPlace | Nowhere:
         """Where a series goes: to the engine's row, to a usage counter, or to both."""
-        labels = {key.lower(): value for key, value in labels.items() if value not in self.no_value}
-        usage = self.usage.place(name, labels)
+        every = {key.lower(): value for key, value in labels.items()}
+        labels = {key: value for key, value in every.items() if value not in self.no_value}
+        usage = self.usage.place(name, labels, tuple(sorted(every.items())))
         engine = self.engine.place(name, labels)
         if isinstance(engine, Nowhere):
             return MeteredPlace(None, usage) if usage else engine
-        return MeteredPlace(engine, usage)
+        # Two series of which one says "none" and the other nothing are two all the same.
+        if engine.part == "bucket":
+            every.pop("le", None)
+        series = tuple(sorted(every.items()))
+        also = tuple(one._replace(series=series) for one in engine.also)
+        return MeteredPlace(engine._replace(series=series, also=also), usage)
 
     def layout(self, places: tuple[MeteredPlace, ...]) -> Layout:
         """How values aligned with `places` become engine rows and usage counters."""

@@ -88,7 +88,9 @@ def test_without_a_path_the_list_of_loaded_models_is_asked_for() -> None:
     assert target.url == "http://gpu-node-1:11434/api/ps"
 
 
-VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+VALUES: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+)
 
 
 @settings(max_examples=60, deadline=None)

