@@ -197,10 +197,7 @@ def _lines(answer: _Answer) -> int:
 def _notes(answer: _Answer) -> Iterator[str]:
     for gpu in answer.gpus:
         if gpu.code is not None:
-            which = f"GPU {gpu.index}" + (f" ({gpu.uuid})" if gpu.uuid else "")
-            lost = gpu.code in (nvml_words.GPU_IS_LOST, nvml_words.RESET_REQUIRED)
-            link = " " if lost else " cannot be read: "
-            yield f"{which}{link}{nvml_words.code_words(gpu.code)}"
+            yield nvml_words.gpu_words(gpu.index, gpu.uuid, gpu.code)
     parts: list[tuple[str, _Part]] = []
     for gpu in answer.gpus:
         parts.append((f"{gpu.index}", gpu))

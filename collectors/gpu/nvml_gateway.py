@@ -122,6 +122,8 @@ class Nvml:
         self._absent: set[str] = set()
         """Functions that this driver does not have."""
         self._lost: dict[int, dict[str, object]] = {}
+        self._uuids: dict[int, str] = {}
+        """Index → UUID, as last seen: a lost GPU does not tell it."""
         self._facts: dict[str, dict[str, object]] = {}
         """UUID → what does not change."""
         self._driver = self._attempt("nvmlSystemGetDriverVersion")[0]
@@ -146,28 +148,37 @@ class Nvml:
 
     def _gpu(self, index: int) -> dict[str, object]:
         """One GPU, or its `code` and `call` where it cannot be read."""
-        gpu: dict[str, object] = {"index": index}
         try:
-            handle, code = self._attempt("nvmlDeviceGetHandleByIndex", index)
-            if code:
-                return {**gpu, "code": code, "call": "nvmlDeviceGetHandleByIndex"}
-            uuid, code = self._attempt("nvmlDeviceGetUUID", handle)
-            if code not in (0, NOT_SUPPORTED):
-                return {**gpu, "code": code, "call": "nvmlDeviceGetUUID"}
-            gpu.update(uuid=uuid, **self._named(uuid, handle))
-            part = Part(self, uuid or index, handle)
-            for ways in READS:
-                part.read(ways)
-            gpu.update(part.told(), mig=list(self._mig_devices(part, handle)))
-            if any(code in MOVED for code in part.errors.values()):
-                code = self._where_is(index, uuid)
-                if code:
-                    return {"index": index, "uuid": uuid, "code": code, "call": "nvmlDeviceGetUUID"}
+            handle, uuid, code = self._found(index)
+            if not code:
+                gpu = {"index": index, "uuid": uuid, **self._named(uuid, handle)}
+                part = Part(self, uuid or index, handle)
+                for ways in READS:
+                    part.read(ways)
+                gpu.update(part.told(), mig=list(self._mig_devices(part, handle)))
+                if not any(code in MOVED for code in part.errors.values()):
+                    return gpu
+                # Do all these figures belong to one GPU?
+                _, found, code = self._found(index)
+                if not code and found == uuid:
+                    return gpu
+                code = code or NOT_FOUND
         except LostError as error:
-            # Not touched again by this process: calls on a GPU off the bus can hang.
-            gpu = {"index": index, "uuid": gpu.get("uuid"), "code": error.code}
-            self._lost[index] = gpu
-        return gpu
+            code = error.code
+        told: dict[str, object] = {"index": index, "uuid": self._uuids.get(index), "code": code}
+        if code in LOST:
+            self._lost[index] = told  # not touched again by this process: a GPU off the bus can hang it
+        return told
+
+    def _found(self, index: int) -> tuple[Any, str | None, int]:
+        """Handle and UUID of the GPU at that index, and 0; or the error."""
+        handle, code = self._attempt("nvmlDeviceGetHandleByIndex", index)
+        if code:
+            return None, None, code
+        uuid, code = self._attempt("nvmlDeviceGetUUID", handle)
+        if uuid is not None:
+            self._uuids[index] = uuid
+        return handle, uuid, 0 if code == NOT_SUPPORTED else code
 
     def _named(self, uuid: str | None, handle: Any) -> dict[str, object]:
         facts = self._facts.get(uuid or "")
@@ -177,14 +188,6 @@ class Nvml:
             if uuid and not code:
                 self._facts[uuid] = facts
         return facts
-
-    def _where_is(self, index: int, uuid: str | None) -> int:
-        """0 while that GPU stands at that index, else the error that says it does not."""
-        handle, code = self._attempt("nvmlDeviceGetHandleByIndex", index)
-        if code:
-            return code
-        found, code = self._attempt("nvmlDeviceGetUUID", handle)
-        return NOT_FOUND if not code and found != uuid else code
 
     def _mig_devices(self, gpu: "Part", handle: Any) -> Iterable[dict[str, object]]:
         mode = gpu.value(*_plain("nvmlDeviceGetMigMode"))

@@ -7,6 +7,8 @@ from typing import Any
 
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND = 3, 4, 13
 GPU_IS_LOST, RESET_REQUIRED = 15, 16
+MOVED = (2, 6)
+"""Invalid argument, not found."""
 PASSING = frozenset({10, 19, 21, 27})
 """Timeout, in use, no data, not ready: gone at the next poll, as a rule."""
 
@@ -45,6 +47,16 @@ LEFT_BEHIND = (
 def code_words(code: int) -> str:
     """One nvmlReturn_t."""
     return CODES.get(code, f"error {code}; `nvidia-smi` says more")
+
+
+def gpu_words(index: int, uuid: str | None, code: int) -> str:
+    """Why one GPU cannot be read while others can."""
+    gpu = f"GPU {index}" + (f" ({uuid})" if uuid else "")
+    if code in (GPU_IS_LOST, RESET_REQUIRED):
+        return f"{gpu} {code_words(code)}"
+    if code in MOVED:
+        return f"{gpu} is not where it was: GPUs are looked for anew"
+    return f"{gpu} cannot be read: {code_words(code)}"
 
 
 def failure_words(said: Mapping[str, Any]) -> str:
