@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.probe.body import MARK, ProbeBody, decode
 from collectors.reading import EngineSample, Histogram, Reading
 from collectors.source import Families
+from collectors.support import Alias
 
 EDGES_PER_DECADE = 20
 """A bucket is 10^(1/20) = 1.122 times as wide as the one before: a percentile read from it is off by at most
@@ -27,6 +28,9 @@ EDGES_SECONDS = (
 """From 0.1 ms (a token of the fastest endpoints) to 120 s."""
 
 METRICS = {"ttft": "ttft_seconds", "tpot": "tpot_seconds", "e2e": "e2e_seconds"}
+
+TOLD = {"prompt_tokens_total": "usage.prompt_tokens", "generation_tokens_total": "usage.completion_tokens"}
+"""What the endpoint itself says, and where in its answer."""
 
 STOPPED = frozenset({"stop", "eos", "eos_token", "end_turn", "stop_sequence"})
 CUT = frozenset({"length", "max_tokens"})
@@ -58,6 +62,7 @@ class _Counters:
     prompt_tokens: float | None = None
     """None until the endpoint has said it once."""
     generation_tokens: float | None = None
+    good: int = 0
     stopped: int = 0
     cut: int = 0
     failed: int = 0
@@ -76,11 +81,16 @@ class _Counters:
         self.failed += not probe.ok
         if not probe.ok:
             return
+        self.good += 1
         self.stopped += probe.finish_reason in STOPPED
         self.cut += probe.finish_reason in CUT
         for metric, name in METRICS.items():
             if (seconds := getattr(probe, name)) is not None:
                 self.latencies[metric].add(seconds)
+
+    def told(self, column: str) -> bool:
+        """Whether the endpoint has ever said it (`TOLD`)."""
+        return (self.prompt_tokens if column == "prompt_tokens_total" else self.generation_tokens) is not None
 
     def sample(self, model: str | None) -> EngineSample:
         return EngineSample(
@@ -120,20 +130,37 @@ class _Reader:
             histograms = [
                 latency.histogram(self._model, metric) for metric, latency in self._counters.latencies.items()
             ]
+        found = {name: told for name, told in TOLD.items() if self._counters.told(name)}
         return Reading(
-            "probe", "probe", [], engines, histograms, 1, 0, 0, (),
+            "probe", "probe", [], engines, histograms, 1, 0, 0,
+            missing=tuple(name for name in TOLD if name not in found) if self._counters.good else (),
             notes=(probe.note,) if probe.note else (),
+            found_names=tuple(found.items()),
             probes=(probe.result(),) if probe.sent else (),
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ProbeKind:
+class _Probe:
     """An OpenAI-compatible endpoint that is asked for a small completion."""
 
-    name: str = "probe"
-    role: str = "probe"
-    default_path: str = "/v1"
+    name = "probe"
+    role = "probe"
+    default_path = "/v1"
+    aliases: Mapping[str, Sequence[Alias]] = {
+        **{column: (Alias(name, "", ""),) for column, name in TOLD.items()},
+        "finished_stop_total": (Alias("finish_reason", "", ""),),
+        "finished_length_total": (Alias("finish_reason", "", ""),),
+        "finished_error_total": (Alias("(probes that failed)", "", ""),),
+        "http_4xx_total": (Alias("(HTTP status)", "", ""),),
+        "http_5xx_total": (Alias("(HTTP status)", "", ""),),
+        "ttft": (Alias("(measured)", "", ""),),
+        "tpot": (Alias("(measured) ÷ usage.completion_tokens", "", ""),),
+        "e2e": (Alias("(measured)", "", ""),),
+    }
+    impossible: Mapping[str, str] = dict.fromkeys(
+        ("requests_running", "requests_waiting", "kv_cache_used_ratio", "queue", "prefill", "decode"),
+        "a probe knows its own requests only, from outside",
+    )
 
     def score(self, body: bytes, families: Families) -> int:
         """A probe's body is no exposition and nothing else begins like it."""
@@ -145,4 +172,4 @@ class ProbeKind:
         return _Reader().read
 
 
-KIND = ProbeKind()
+KIND = _Probe()

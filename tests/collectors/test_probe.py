@@ -73,10 +73,13 @@ def test_counters_add_up_as_an_engines_do() -> None:
 
 def test_tokens_that_no_answer_tells_are_not_known() -> None:
     (reading,) = read(good(prompt_tokens=None, generation_tokens=None))
-    assert (reading.engines[0].prompt_tokens_total, reading.engines[0].generation_tokens_total) == (
-        None,
-        None,
-    )
+    (engine,) = reading.engines
+    assert (engine.prompt_tokens_total, engine.generation_tokens_total) == (None, None)
+    assert reading.missing == ("prompt_tokens_total", "generation_tokens_total")
+    (reading,) = read(failed(500))
+    assert reading.missing == ()  # one that failed says nothing of what the endpoint can tell
+    (reading,) = read(good())
+    assert (reading.missing, dict(reading.found_names)["prompt_tokens_total"]) == ((), "usage.prompt_tokens")
 
 
 def test_histograms_hold_the_probes_that_went_well() -> None:
