@@ -7,7 +7,7 @@ no histograms and no count of requests, so there is no time to the first token: 
 
 from __future__ import annotations
 
-from collectors.engines.table import EngineKind, Mean
+from collectors.engines.table import EngineKind, Mean, Named
 
 KIND = EngineKind(
     name="llamacpp",
@@ -17,8 +17,8 @@ KIND = EngineKind(
     columns={
         "requests_running": ("requests_processing",),
         "requests_waiting": ("requests_deferred",),
-        # Until mid-2025 (llama.cpp #13660, #22879, #23632).
-        "kv_cache_used_ratio": ("kv_cache_usage_ratio",),
+        # Removed (llama.cpp #13660, #22879, #23632).
+        "kv_cache_used_ratio": (Named("kv_cache_usage_ratio", versions="until mid-2025"),),
         "prompt_tokens_total": ("prompt_tokens_total",),  # without the cached ones in newer builds
         "generation_tokens_total": ("tokens_predicted_total",),
         "prefix_cache_hits_total": ("prompt_tokens_cached_total",),  # newer builds
@@ -27,6 +27,9 @@ KIND = EngineKind(
     added={"prefix_cache_queries_total": ("prefix_cache_hits_total", "prompt_tokens_total")},
     means={"tpot": (Mean("tokens_predicted_seconds_total", "tokens_predicted_total"),)},
     model_labels=("model",),  # some builds only
+    impossible=dict.fromkeys(
+        ("ttft", "e2e", "queue", "prefill"), "it has no count of requests and no histograms"
+    ),
     notes=(
         "llama.cpp has no histograms: tpot is the mean time of a generated token, counted in tokens",
         "llama.cpp does not measure the time to first token: a target of kind probe does",

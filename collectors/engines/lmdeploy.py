@@ -59,5 +59,6 @@ KIND = EngineKind(
     endpoint=PROCESS,
     replica_labels=("engine",),
     model_labels=("model_name",),
+    impossible={"finished_length_total": "it does not tell stopped from cut at the length"},
     notes=("LMDeploy does not tell stopped from cut at the length: finished_stop_total is both",),
 )

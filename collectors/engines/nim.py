@@ -50,5 +50,6 @@ KIND = EngineKind(
     },
     endpoint=PROCESS,
     model_labels=("model_name",),
+    impossible={"finished_abort_total": "it does not count aborted requests, as vLLM"},
     notes=("NIM does not count aborted requests: finished_abort_total is not measured",),
 )

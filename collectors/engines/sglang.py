@@ -36,13 +36,20 @@ KIND = EngineKind(
     not_with_labels=frozenset({"server"}),
     prefixes=("sglang:",),
     columns={
-        "requests_running": ("num_running_reqs", "num_requests_running"),  # the second in 0.3
-        "requests_waiting": ("num_queue_reqs", "num_requests_waiting", "queue_req"),  # the others in 0.3
+        "requests_running": ("num_running_reqs", Named("num_requests_running", versions="0.3")),
+        "requests_waiting": (
+            "num_queue_reqs",
+            Named("num_requests_waiting", versions="0.3"),
+            Named("queue_req", versions="0.3"),
+        ),
         **WAITING_TOO,
         # Of all memory pools the fullest; `full_` is the pool of ordinary attention alone.
         "kv_cache_used_ratio": ("token_usage", "full_token_usage"),
         # Retracted: thrown out of the running batch for lack of KV memory, and started anew.
-        "preemptions_total": ("num_retracted_requests_total", "total_retracted_reqs"),  # the second in 0.5.1
+        "preemptions_total": (
+            Named("num_retracted_requests_total", versions="since 0.5.12"),
+            Named("total_retracted_reqs", versions="0.5.1"),
+        ),
         "prompt_tokens_total": ("prompt_tokens_total",),  # with the cached ones
         "generation_tokens_total": ("generation_tokens_total",),
         "finished_abort_total": ("num_aborted_requests_total",),
@@ -54,10 +61,14 @@ KIND = EngineKind(
     plus={"requests_waiting": tuple(WAITING_TOO)},
     histograms={
         "ttft": ("time_to_first_token_seconds",),
-        "itl": ("inter_token_latency_seconds", "time_per_output_token_seconds"),  # the second until 0.4.1
+        "itl": (
+            Named("inter_token_latency_seconds", versions="since 0.4.2"),
+            Named("time_per_output_token_seconds", versions="until 0.4.1"),
+        ),
         "tpot": ("request_time_per_output_token_seconds",),
         "e2e": ("e2e_request_latency_seconds",),
-        "queue": ("queue_time_seconds",),  # since 0.5.2; before, a gauge of the mean that is not read
+        # Before, a gauge of the mean, which is not read.
+        "queue": (Named("queue_time_seconds", versions="since 0.5.2"),),
         "prefill": (Named("per_stage_req_latency_seconds", {"stage": "prefill_forward"}),),
         "decode": (Named("per_stage_req_latency_seconds", {"stage": "decode_forward"}),),
     },
@@ -66,5 +77,10 @@ KIND = EngineKind(
     copies=RANKS,
     # With priorities the series with `priority=""` is the total, and one per priority shares it out.
     totals=dict.fromkeys(("requests_running", "requests_waiting", *WAITING_TOO), "priority"),
+    impossible={
+        "requests_swapped": "it retracts requests and starts them anew, and counts that as preemptions_total",
+        "finished_stop_total": "it does not tell stopped from cut at the length",
+        "process_start_time_seconds": "its metrics come from several processes",
+    },
     notes=("SGLang counts tokens when a request finishes: rates come in bursts, 0 while long requests run",),
 )

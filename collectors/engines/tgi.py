@@ -144,6 +144,12 @@ KIND = TgiKind(
         "prefill": (Named("batch_forward_duration", {"method": "prefill"}),),
     },
     means={_VALIDATION: (Mean("request_validation_duration_sum", "request_validation_duration_count"),)},
+    impossible={
+        "kv_cache_used_ratio": "it shows no use of its KV cache",
+        "finished_stop_total": "it does not tell stopped from cut at the length",
+        "itl": "it has the mean of each request alone (tpot)",
+        "decode": "it counts the steps of a batch, not a request's decoding",
+    },
     notes=(
         "TGI has no histogram of the time to first token: ttft is the mean of queue + validation + prefill",
         "ttft has no percentile: those of its parts cannot be added up",

@@ -1,8 +1,9 @@
-"""vLLM 0.6.6 to 0.33 (V0 and V1 engine).
+"""vLLM 0.6.6 to 0.32 (V0 and V1 engine; names of a later version have not been checked).
 
 Names read from the wheels' `vllm/v1/metrics/loggers.py` and, for V0, `vllm/engine/metrics.py`; a name is
 deprecated in X.Y, hidden in X.Y+1 and gone in X.Y+2, so two of one concept can stand side by side with
 the same value (0.9.2 shows KV use twice). `iteration_tokens_total` is a histogram and is not read.
+Histograms of requests are written when one ends (an aborted one never is): what waits is known by gauges.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ def _finished(reason: str, *, absent_is_zero: bool = False) -> Names:
 COLUMNS: Mapping[str, Names] = {
     "requests_running": ("num_requests_running",),
     "requests_waiting": ("num_requests_waiting",),
-    "requests_swapped": ("num_requests_swapped",),  # V0 only
-    # Ratios 0 to 1 in spite of "perc"; the second until 0.11.
-    "kv_cache_used_ratio": ("kv_cache_usage_perc", "gpu_cache_usage_perc"),
+    "requests_swapped": (Named("num_requests_swapped", versions="until 0.8 (V0)"),),
+    # Ratios 0 to 1 in spite of "perc".
+    "kv_cache_used_ratio": (
+        Named("kv_cache_usage_perc", versions="since 0.9.2"),
+        Named("gpu_cache_usage_perc", versions="until 0.11"),
+    ),
     "preemptions_total": ("num_preemptions_total",),
     "prompt_tokens_total": ("prompt_tokens_total",),
     "generation_tokens_total": ("generation_tokens_total",),
@@ -31,17 +35,29 @@ COLUMNS: Mapping[str, Names] = {
     "finished_length_total": _finished("length", absent_is_zero=True),
     "finished_error_total": _finished("error"),
     # V0 has a rate instead (gpu_prefix_cache_hit_rate, -1 when off): not read, it cannot be averaged.
-    "prefix_cache_queries_total": ("prefix_cache_queries_total", "gpu_prefix_cache_queries_total"),
-    "prefix_cache_hits_total": ("prefix_cache_hits_total", "gpu_prefix_cache_hits_total"),
+    "prefix_cache_queries_total": (
+        Named("prefix_cache_queries_total", versions="since 0.9.2"),
+        Named("gpu_prefix_cache_queries_total", versions="0.8 to 0.11 (V1)"),
+    ),
+    "prefix_cache_hits_total": (
+        Named("prefix_cache_hits_total", versions="since 0.9.2"),
+        Named("gpu_prefix_cache_hits_total", versions="0.8 to 0.11 (V1)"),
+    ),
     "memory_reservation_ratio": (Named("cache_config_info", in_label="gpu_memory_utilization"),),
 }
 
 HISTOGRAMS: Mapping[str, Names] = {
     "ttft": ("time_to_first_token_seconds",),
-    "itl": ("inter_token_latency_seconds", "time_per_output_token_seconds"),  # the second until 0.14
-    "tpot": ("request_time_per_output_token_seconds",),
+    "itl": (
+        Named("inter_token_latency_seconds", versions="since 0.10.2"),
+        Named("time_per_output_token_seconds", versions="until 0.14"),
+    ),
+    "tpot": (Named("request_time_per_output_token_seconds", versions="since 0.11"),),
     "e2e": ("e2e_request_latency_seconds",),
-    "queue": ("request_queue_time_seconds",),
+    "queue": (
+        "request_queue_time_seconds",
+        Named("time_in_queue_requests", versions="until 0.8 (V0)"),
+    ),
     "prefill": ("request_prefill_time_seconds",),
     "decode": ("request_decode_time_seconds",),
 }
@@ -58,6 +74,7 @@ KIND = EngineKind(
     endpoint={**HTTP_ERRORS, **PROCESS},
     replica_labels=("engine",),
     model_labels=("model_name",),
+    impossible={"finished_abort_total": "its counter of aborted requests stays 0 (vllm #31503)"},
     notes=(
         "vLLM does not count aborted requests (its counter stays 0): finished_abort_total is not measured",
     ),

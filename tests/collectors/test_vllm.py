@@ -1,4 +1,4 @@
-"""vLLM 0.6.6 to 0.33. Numbers of fixtures are what their INDEX says; others are by hand."""
+"""vLLM 0.6.6 to 0.32. Numbers of fixtures are what their INDEX says; others are by hand."""
 
 from __future__ import annotations
 
@@ -176,6 +176,49 @@ def test_each_latency_has_its_histogram_and_token_counts_have_none() -> None:
 def test_until_0_14_the_step_time_had_another_name() -> None:
     reading = read(*histogram("time_per_output_token_seconds", {"1": 9, "+Inf": 9}))
     assert counts(reading) == {"itl": 9}
+
+
+def test_v0_before_0_6_6_had_another_queue_time_and_the_new_one_goes_before() -> None:
+    old = histogram("time_in_queue_requests", {"1": 2, "+Inf": 2})
+    assert counts(read(*old)) == {"queue": 2}
+    assert counts(read(*old, *histogram("request_queue_time_seconds", {"1": 3, "+Inf": 3}))) == {"queue": 3}
+
+
+def test_only_the_last_of_several_engines_shown_is_said() -> None:
+    """vllm PR #21257: before 0.10 only the last data-parallel engine logged."""
+    reading = read('vllm:num_requests_running{engine="3",model_name="m"} 1')
+    assert any(note.startswith("replicas 0 to 2 are not shown here") for note in reading.notes)
+    both = read(*(f'vllm:num_requests_running{{engine="{n}",model_name="m"}} 1' for n in (0, 3)))
+    assert not any("not shown here" in note for note in both.notes)
+
+
+def test_chunked_prefill_of_0_5_1_is_not_trusted() -> None:
+    """vllm #6337: every first token at 0 s."""
+    lines = [
+        line.replace("3.5", "0.0")
+        for line in histogram("time_to_first_token_seconds", {"0.001": 7, "+Inf": 7})
+    ]
+    assert "ttft: requests are counted and their time is 0 in all, do not trust it" in read(*lines).notes
+
+
+def test_a_version_that_shows_less_has_nulls_and_not_zeros() -> None:
+    """vllm #7782: fewer metrics in the container of 0.5.4."""
+    reading = read(f"vllm:num_requests_running{{{V1}}} 0")
+    assert (reading.engines[0].preemptions_total, reading.engines[0].generation_tokens_total) == (None, None)
+    assert {"preemptions_total", "generation_tokens_total", "ttft"} <= set(reading.missing)
+
+
+def test_the_names_that_are_read_are_told_as_they_are_spelled() -> None:
+    reading = read(
+        f"vllm:gpu_cache_usage_perc{{{V1}}} 0.5",
+        'VLLM_cache_config_info{engine="0",gpu_memory_utilization="0.9"} 1',
+        *histogram("time_per_output_token_seconds", {"1": 1, "+Inf": 1}),
+    )
+    assert reading.found_names == (
+        ("kv_cache_used_ratio", "vllm:gpu_cache_usage_perc"),
+        ("memory_reservation_ratio", "VLLM_cache_config_info"),
+        ("itl", "vllm:time_per_output_token_seconds"),
+    )
 
 
 def test_creation_times_are_no_values() -> None:
