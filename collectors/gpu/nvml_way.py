@@ -157,11 +157,12 @@ class NvmlWay:
 
     def __init__(
         self,
-        _session: aiohttp.ClientSession | None = None,
-        _store: Store | None = None,
+        session: aiohttp.ClientSession | None = None,
+        store: Store | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        del session, store  # a child process is all it takes
         self._clock = clock
         self._lock = asyncio.Lock()
         self._child: Child | None = None
