@@ -95,7 +95,8 @@ class Group:
     def add(self, cell: int, place: EnginePlace) -> None:
         """One series, and the cell of its value."""
         column, rank, part, series = place.column, place.rank, place.part, place.series
-        self.zeroes.update(dict.fromkeys(place.zeroes, place.exposed))
+        for zero in place.zeroes:
+            self.zeroes[zero] = place.exposed
         self.names.setdefault((column, rank, part), place.exposed)
         if part == "value":
             self.values.setdefault(column, {}).setdefault(rank, {})[series] = cell

@@ -171,6 +171,8 @@ class EngineKind(ExpositionKind[EnginePlace]):
         if targets is None:
             return Nowhere.UNWANTED
         labels = {key.lower(): value for key, value in labels.items()}
+        if len(targets) == 1 and not targets[0].named.where:
+            return self._placed(targets[0], targets[0].part, name, labels, ())
         zeroes = tuple(target.column for target in targets if target.named.absent_is_zero)
         fitting: dict[tuple[str, Part, int], _Target] = {}
         for target in targets:
@@ -186,11 +188,12 @@ class EngineKind(ExpositionKind[EnginePlace]):
         self, target: _Target, part: Part, name: str, labels: dict[str, str], zeroes: tuple[str, ...]
     ) -> EnginePlace | Nowhere:
         edge = math.inf
+        series = tuple(sorted(labels.items()))
         if part == "bucket":
             edge = _number(labels.get("le", ""))
             if math.isnan(edge) or edge == -math.inf:
                 return Nowhere.UNOWNED
-            labels = {key: value for key, value in labels.items() if key != "le"}
+            series = tuple([pair for pair in series if pair[0] != "le"])
             name = name[: -len("_bucket")]
         constant = None
         if target.named.in_label is not None:
@@ -200,7 +203,7 @@ class EngineKind(ExpositionKind[EnginePlace]):
         return EnginePlace(
             target.column, target.rank, part,
             _first(labels, self.replica_labels), _first(labels, self.model_labels), target.of_endpoint,
-            edge, target.named.scale, constant, zeroes, tuple(sorted(labels.items())), name,
+            edge, target.named.scale, constant, zeroes, series, name,
         )  # fmt: skip
 
     def layout(self, places: tuple[EnginePlace, ...]) -> EngineLayout:
