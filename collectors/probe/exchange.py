@@ -98,7 +98,7 @@ async def send(
             allow_redirects=False,
             trace_request_ctx=exchange,
         ) as response:
-            exchange.status = response.status
+            exchange.status = response.status if 100 <= response.status <= 999 else None
             if response.status != 200:
                 exchange.refused = refusal(await _head(response))
                 exchange.retry_after = response.headers.get("Retry-After")
