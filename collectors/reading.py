@@ -157,7 +157,7 @@ class ProbeResult(NamedTuple):
     ttft_seconds: float | None = None
     """To the first token, of text or of reasoning."""
     tpot_seconds: float | None = None
-    """(End - first token) ÷ (tokens - 1)."""
+    """(Last - first token) ÷ (tokens - 1)."""
     e2e_seconds: float | None = None
     prompt_tokens: float | None = None
     """As the endpoint counts them; None when it does not say."""

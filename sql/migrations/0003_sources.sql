@@ -77,7 +77,7 @@ CREATE TABLE probe (                   -- grain: one request that infermeter its
   ok                BOOLEAN NOT NULL,
   http_status       SMALLINT,
   ttft_seconds      DOUBLE,            -- to the first token (of text or of reasoning)
-  tpot_seconds      DOUBLE,            -- (end - first token) / (tokens - 1)
+  tpot_seconds      DOUBLE,            -- (last - first token) / (tokens - 1)
   e2e_seconds       DOUBLE,
   prompt_tokens     DOUBLE,            -- as the endpoint counts them
   generation_tokens DOUBLE,
