@@ -55,10 +55,21 @@ def _of_engine(kind: EngineKind) -> dict[str, tuple[Alias, ...]]:
             words = f"mean: {parts[0].name} ÷ {parts[1].name}"
             found.setdefault(metric, []).append(Alias(words, parts[0].unit, parts[0].versions))
     for column, summed in kind.added.items():
-        found.setdefault(column, []).append(Alias(" + ".join(summed), "", ""))
+        found.setdefault(column, []).append(Alias(" + ".join(_part(kind, one) for one in summed), "", ""))
+    for column, more in kind.plus.items():
+        words = " + ".join(_part(kind, one) for one in (column, *more))
+        found.setdefault(column, []).append(Alias(words, "", "with what of it is there"))
     for column, (part, whole) in kind.ratios.items():
-        found.setdefault(column, []).append(Alias(f"{part} ÷ {whole}", "", ""))
+        found.setdefault(column, []).append(Alias(f"{_part(kind, part)} ÷ {_part(kind, whole)}", "", ""))
+    for column, words in kind.made.items():
+        found.setdefault(column, []).append(Alias(words, "", ""))
     return {column: tuple(names) for column, names in found.items() if column in kind.yields}
+
+
+def _part(kind: EngineKind, column: str) -> str:
+    """What a column made of others is made of, by the name that the source gives it."""
+    names = kind.columns.get(column)
+    return _alias(names[0], kind.prefixes[0]).name if names else column
 
 
 def _alias(name: Any, prefix: str) -> Alias:

@@ -103,6 +103,8 @@ class EngineKind(ExpositionKind[EnginePlace]):
     """Columns to which others are added where these are there; unknown when the column itself is."""
     ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Columns that are one other divided by another, where they are not there themselves."""
+    made: Mapping[str, str] = field(default_factory=dict)
+    """Columns and metrics that a reader of the kind's own makes → of what, in words."""
     replica_labels: tuple[str, ...] = ()
     """First present wins; a series without one belongs to replica "0"."""
     model_labels: tuple[str, ...] = ()
@@ -132,7 +134,16 @@ class EngineKind(ExpositionKind[EnginePlace]):
     @property
     def yields(self) -> tuple[str, ...]:
         """Canonical columns and histogram metrics that some version of the engine can give."""
-        named = {*self.columns, *self.endpoint, *self.added, *self.ratios, *self.histograms, *self.means}
+        tables = (
+            self.columns,
+            self.endpoint,
+            self.added,
+            self.ratios,
+            self.histograms,
+            self.means,
+            self.made,
+        )
+        named = {name for table in tables for name in table}
         return tuple(name for name in (*EngineSample._fields, *METRICS) if name in named)
 
     @cached_property

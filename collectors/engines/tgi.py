@@ -81,11 +81,6 @@ def _gained(now: Totals, before: Totals) -> Totals:
 class TgiKind(EngineKind):
     """An engine whose time to the first token is made from one scrape to the next."""
 
-    @property
-    def yields(self) -> tuple[str, ...]:
-        """Canonical columns and metrics, with the time to the first token."""
-        return (*super().yields, "ttft")
-
     def reader(self) -> Callable[[bytes], Reading]:
         """A reader that remembers what the scrape before said."""
         read = super().reader()
@@ -144,6 +139,9 @@ KIND = TgiKind(
         "prefill": (Named("batch_forward_duration", {"method": "prefill"}),),
     },
     means={_VALIDATION: (Mean("request_validation_duration_sum", "request_validation_duration_count"),)},
+    made={
+        "ttft": "mean: request_queue_duration + request_validation_duration + batch_forward_duration{prefill}"
+    },
     impossible={
         "kv_cache_used_ratio": "it shows no use of its KV cache",
         "finished_stop_total": "it does not tell stopped from cut at the length",
