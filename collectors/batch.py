@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any, NamedTuple, Protocol
 
@@ -12,37 +12,26 @@ from collectors import frames, multiworker, usage
 from collectors.counters import Increase, Key, Last, increase
 from collectors.fetch import Fetched
 from collectors.gpu.identity import Identities
+from collectors.known import (
+    Known,
+    Replica,
+    falls,
+    histograms_since,
+    process_start,
+    telling,
+    uncounted,
+    usage_since,
+)
 from collectors.multiworker import Counting, Watch
 from collectors.reading import EngineSample, Histogram, ProbeResult, Reading, UsageKey
 from collectors.target import Target
 from sql.store import Writer, to_json
 
-Replica = tuple[str, str | None]
-"""(replica, model) of an engine row."""
-
 AccountKey = tuple[str, UsageKey]
 """(target, usage key)."""
 
-COUNTERS = tuple(column for column in EngineSample._fields if column.endswith("_total"))
-_UNCOUNTED: dict[str, Any] = dict.fromkeys(COUNTERS)
 _COST_PLACES = Decimal("1e-9")
 """Of column `probe.cost`."""
-
-
-class Known(NamedTuple):
-    """What is remembered of a target's last good scrape."""
-
-    last_ok: datetime | None = None
-    counted_at: datetime | None = None
-    """The last good scrape whose counters were counted."""
-    replicas: Mapping[Replica, tuple[float | None, ...]] = {}
-    """Of each engine row then: the counters that tell a restart."""
-    described: tuple[Any, ...] | None = None
-    """(found kind, role, missing, notes, found names) as written to table `target`."""
-    read_here: bool = False
-    """Whether this process has read it, so that usage keys not seen then did not exist."""
-    own_usage: bool = False
-    """Whether it has shown usage counters of its own."""
 
 
 class Scraped(NamedTuple):
@@ -122,9 +111,9 @@ class Batch:
         if engines or reading.histograms or reading.usage:
             counting = self._count(target, ts, reading, engines, known, own)
             if counting is not Counting.HELD:
-                replicas = {(one.replica, one.model): _telling(one) for one in engines}
+                replicas = {(one.replica, one.model): telling(one) for one in engines}
             if counting in (Counting.HELD, Counting.OFF):
-                engines = _uncounted(engines, counting)
+                engines = uncounted(engines, counting)
         self.rows["engine_sample"].extend(key + engine for engine in engines)
         notes = reading.notes if counting is not Counting.OFF else (*reading.notes, multiworker.NOTE)
         description = (reading.source, reading.role, reading.missing, notes, reading.found_names)
@@ -148,19 +137,19 @@ class Batch:
     ) -> Counting:
         """Count what can be counted of histograms and usage; how, is the same for all of a target."""
         name = target.name
-        zero_since = _zero_since(engines, known)
+        zero_since = histograms_since(engines, known)
         counted = [self._counted(target, one, ts, zero_since) for one in reading.histograms]
         seen = usage.counters(reading, engines, own) if own or target.project is not None else {}
         fell: dict[Any, float] = {one.series: one.histogram.buckets[-1] for one in counted if one.step.fell}
         for engine in engines:
-            _fell(known.replicas, engine, fell)
+            falls(known.replicas, engine, fell)
         for key, replicas in seen.items():
             account = self._account((name, key))
             if account is not None:
                 fell.update(
                     {(key, replica): value for replica, value in usage.fell(account, replicas).items()}
                 )
-        start = _start(engines)
+        start = process_start(engines)
         watch = self.watches.get(name) or self.before.watches.get(name) or Watch()
         counting = Counting.ON
         if fell or not watch.calm or start != watch.start:
@@ -174,8 +163,10 @@ class Batch:
         for one in counted:
             self._histogram(ts, _as_counted(one, ts, counting, watch, zero_since), one, counting)
         for key, replicas in seen.items():
-            since = _usage_since(key, replicas, engines, known)
-            restarted = {replica for replica in replicas if (key, replica) in watch.fallen}
+            since = usage_since(key, replicas, engines, known)
+            restarted = set()
+            if counting is Counting.SETTLED:
+                restarted = {replica for replica in replicas if (key, replica) in watch.fallen}
             step = usage.step(self._account((name, key)), replicas, ts, counting, since, restarted)
             self._usage(target, key, step)
         return counting
@@ -248,85 +239,7 @@ def _as_counted(
     return Increase(state, None, None, None, False)
 
 
-def _telling(engine: EngineSample) -> tuple[float | None, ...]:
-    """The counters of a row that tell a restart: each engine has one of them, and all only grow."""
-    return (engine.prompt_tokens_total, engine.generation_tokens_total, engine.finished_stop_total)
-
-
-def _fell(
-    before: Mapping[Replica, tuple[float | None, ...]], engine: EngineSample, fell: dict[Any, float]
-) -> None:
-    replica = (engine.replica, engine.model)
-    for old, new in zip(before.get(replica, ()), _telling(engine), strict=False):
-        if old is not None and new is not None and new < old:
-            fell[replica] = new
-            return
-
-
-def _start(engines: list[EngineSample]) -> float | None:
-    """When the process that answered started; None where it is not told, or the rows are of several."""
-    if not engines:
-        return None
-    start = engines[0].process_start_time_seconds
-    if len(engines) > 1 and any(engine.process_start_time_seconds != start for engine in engines):
-        return None
-    return start
-
-
-def _uncounted(engines: list[EngineSample], counting: Counting) -> list[EngineSample]:
-    """Rows without counters, which would give rates that nobody measured; and, where workers alternate,
-    without the start of a process that is another one at each scrape."""
-    if counting is Counting.OFF:
-        return [engine._replace(**_UNCOUNTED, process_start_time_seconds=None) for engine in engines]
-    return [engine._replace(**_UNCOUNTED) for engine in engines]
-
-
 def _storable(probe: ProbeResult) -> ProbeResult:
     if probe.cost is None:
         return probe
     return probe._replace(cost=probe.cost.quantize(_COST_PLACES, ROUND_HALF_EVEN))
-
-
-def _zero_since(engines: list[EngineSample], known: Known) -> dict[Replica, datetime]:
-    """For which replicas a histogram seen for the first time counts from 0, and since when.
-
-    Those that were there at the last counted scrape (the engine made the series since), and those whose
-    process started after it.
-    """
-    if known.counted_at is None:
-        return {}
-    zero_since = {}
-    for engine in engines:
-        replica = (engine.replica, engine.model)
-        if replica in known.replicas or _started_since(engine, known.counted_at):
-            zero_since[replica] = known.counted_at
-    return zero_since
-
-
-def _started_since(engine: EngineSample, moment: datetime) -> bool:
-    started = engine.process_start_time_seconds
-    return started is not None and started >= moment.replace(tzinfo=UTC).timestamp()
-
-
-def _usage_since(
-    key: UsageKey, replicas: Mapping[str, Any], engines: list[EngineSample], known: Known
-) -> dict[str, datetime]:
-    """Which usage counters seen for the first time count from 0, and since when.
-
-    A gateway makes a key's series at its first request, so on a gateway that was read before, the series was
-    not there before. An engine's counters do not appear with use: only those of a process started since
-    count from 0. (One that was there uncounted, when `project` is configured later, has a past that is
-    nobody's here.)
-    """
-    if known.counted_at is None:
-        return {}
-    if key.source != usage.TARGET:
-        return {"": known.counted_at} if known.read_here or known.own_usage else {}
-    return {
-        engine.replica: known.counted_at
-        for engine in engines
-        if engine.model == key.model
-        and engine.replica in replicas
-        and (engine.replica, engine.model) not in known.replicas
-        and _started_since(engine, known.counted_at)
-    }

@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 import duckdb
 
 from collectors import frames, multiworker, usage
-from collectors.batch import AccountKey, Batch, Known, Scraped
+from collectors.batch import AccountKey, Batch, Scraped
 from collectors.counters import Key, Last
 from collectors.fetch import Fetched
 from collectors.gpu.identity import Identities
+from collectors.known import Known
 from collectors.multiworker import Watch
 from collectors.reading import UsageKey
 from collectors.registry import KINDS, UnknownKindError, detect

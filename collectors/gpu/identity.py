@@ -53,8 +53,9 @@ class Identities:
 
     def tell_apart(self, target: str, reading: Reading) -> Reading:
         """The reading, its GPUs under names that are theirs alone among all targets."""
-        named = (*reading.gpus, *reading.processes)
-        if not any(one.gpu_uuid in self._on_several or one.gpu_uuid[:1] == "#" for one in named):
+        named = [gpu.gpu_uuid for gpu in reading.gpus]
+        named += [process.gpu_uuid for process in reading.processes]
+        if not any(uuid in self._on_several or uuid[:1] == "#" for uuid in named):
             return reading
         notes: dict[str, None] = dict.fromkeys(reading.notes)
         gpus = []

@@ -45,7 +45,14 @@ def engine(scrapes: Sequence[tuple[float, float]]) -> dict[str, Any]:
         ([(4, 100.0)] * 20 + [(0, 100.0)], 0, False),
         ([(4, 500.0)] * 3 + [(4, 0.0)] * 6, 30, False),
     ],
-    ids=["working", "frozen for two minutes", "not yet two minutes", "idle", "ended", "restarted (held for two scrapes)"],
+    ids=[
+        "working",
+        "frozen for two minutes",
+        "not yet two minutes",
+        "idle",
+        "ended",
+        "restarted (held for two scrapes)",
+    ],
 )
 def test_an_engine_is_frozen_when_requests_run_for_two_minutes_without_a_token(
     scrapes: list[tuple[float, float]], seconds: float, frozen: bool

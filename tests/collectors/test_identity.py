@@ -10,7 +10,7 @@ from collectors.fetch import Fetched
 from collectors.gpu.entities import short_host
 from collectors.gpu.identity import Identities
 from collectors.ingest import Ingest
-from collectors.reading import GpuSample, Reading
+from collectors.reading import GpuProcess, GpuSample, Reading
 from collectors.target import Target
 from sql.store import Store
 
@@ -112,3 +112,20 @@ def test_a_full_gpu_is_seen_beside_another_of_its_name(labels: tuple[str, str], 
     assert samples["memory_used_bytes"].max() == 79_500 * MIB
     listed = store.query("api_gpus", since=since, project=None, environment=None, host=None)
     assert sorted(listed["gpu_uuid"]) == uuids
+
+
+def test_processes_stand_under_the_name_of_their_gpu() -> None:
+    identities = Identities()
+    identities.learn("a", [gpu("GPU-x", "n1")])
+    identities.learn("b", [gpu("GPU-x", "n2")])
+    seen = reading(gpu("GPU-x", "n1"), gpu("#gpu3", None), gpu("GPU-y", "n1"))._replace(
+        processes=[
+            GpuProcess(uuid, "", pid)
+            for pid, uuid in enumerate(("GPU-x", "#gpu3", "GPU-y", "#gpu4"), start=10)
+        ]
+    )
+    found = identities.tell_apart("a", seen)
+    assert [(one.pid, one.gpu_uuid) for one in found.processes] == [
+        (10, "GPU-x@n1"), (11, "a#gpu3"), (12, "GPU-y"), (13, "a#gpu4"),
+    ]  # fmt: skip
+    assert found.processes[0].gpu_uuid == found.gpus[0].gpu_uuid

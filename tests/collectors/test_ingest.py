@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 
 from collectors.fetch import Fetched
 from collectors.ingest import Ingest
+from collectors.reading import GpuProcess, HostSample, ProbeResult
 from collectors.target import Target
 from sql.store import Store
 from tests.collectors.exposition_samples import dcgm, vllm
@@ -273,3 +275,31 @@ def test_what_is_remembered_of_a_target_goes_with_it(store: Store) -> None:
     ingest.sync_targets([GPU], at(10))
     ingest.forget()
     assert (ingest.known, ingest.lasts, ingest.readers) == ({}, {}, {})
+
+
+def test_hosts_probes_and_processes_are_stored_and_a_cost_is_rounded_to_its_column(store: Store) -> None:
+    ingest = ingest_on(store)
+    good = ingest.read(GPU, T0, answer(dcgm(uuid="GPU-1")))
+    assert good.reading is not None
+    reading = good.reading._replace(
+        processes=[GpuProcess("GPU-1", "", 4242, "python3", 3 * 2**30, "compute")],
+        hosts=[HostSample("node-1", 64, 1234.5, 5000.0, 3.5, 2**38, 2**37, 0, 0, 1.7e9)],
+        probes=[ProbeResult("m", ok=True, http_status=200, cost=Decimal("0.00000012345678"), currency="USD")],
+    )
+    ingest.commit([good._replace(reading=reading)])
+    assert store.query_rows("process_rows", target="node-1") == [
+        (T0, "GPU-1", "", 4242, "python3", 3 * 2**30, "compute")
+    ]
+    (host,) = store.query("page_host", host="node-1", as_of=at(1), look_back=60.0).to_dicts()
+    assert (host["cpu_count"], host["memory_available_bytes"]) == (64, 2**37)
+    assert store.query_rows("probe_rows", target="node-1") == [(T0, "m", True, 200, Decimal("0.000000123"))]
+
+
+def test_a_host_that_does_not_fit_its_columns_costs_the_other_targets_nothing(store: Store) -> None:
+    ingest = ingest_on(store)
+    odd = ingest.read(GPU, T0, answer(dcgm()))
+    assert odd.reading is not None
+    odd = odd._replace(reading=odd.reading._replace(hosts=[HostSample("node-1", 70_000)]))  # a SMALLINT
+    ingest.commit([odd, ingest.read(ENGINE, T0, answer(vllm()))])
+    assert store.query("scrape_rows", target="llm")["ok"].to_list() == [True]
+    assert store.query("scrape_rows", target="node-1")["ok"].to_list() == [False]
