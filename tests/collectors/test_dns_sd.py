@@ -28,7 +28,7 @@ NAME = "_metrics._tcp.gpu.example.com"
 
 @dataclass
 class DnsServer:
-    """Answers from `records`: (name, type) → record texts, or the name of an rcode, garbage, or None for silence."""
+    """Answers from `records`: (name, type) → record texts, the name of an rcode, garbage, or None (silence)."""
 
     address: str
     records: dict[tuple[str, str], list[str] | str | None] = field(default_factory=dict)

@@ -151,8 +151,8 @@ def test_without_jobs_it_is_told_when_nothing_is_of_a_known_kind(server: ListSer
     assert source.targets == []
     assert source.problems == [
         (
-            f"{server.url}: none of its 1 targets is of a known kind or can be reached from here; to have some scraped"
-            " all the same, name their `jobs`"
+            f"{server.url}: none of its 1 targets is of a known kind or can be reached from here; to have some"
+            " scraped all the same, name their `jobs`"
         )
     ]
 
@@ -191,7 +191,7 @@ def test_credentials_are_not_sent_to_targets_that_nobody_named(secret: str) -> N
         load_text(f"prometheus_sd:\n  - url: http://p:9090\n    {secret}\n", "c.yaml")
     (line,) = caught.value.lines()
     assert line.startswith(
-        f"c.yaml line 2: `prometheus_sd[0]`: `jobs` is needed beside `{name}`, which would be sent to everything"
+        f"c.yaml line 2: `prometheus_sd[0]`: `jobs` is needed beside `{name}`, which would be sent to"
     )
     assert line.endswith("the credentials for the list itself go under `access`")
     load_text(f"prometheus_sd:\n  - url: http://p:9090\n    jobs: [a]\n    {secret}\n", "c.yaml")
@@ -227,6 +227,7 @@ def test_a_real_prometheus_lists_what_it_scrapes(server: ListServer, tmp_path: P
     server.answer = lambda path: Answer(VLLM if path == "/vllm" else b"some_thing_else 1\n")
     urls = [server.url + "/vllm", server.url + "/other"]
     with prometheus_server(urls, tmp_path) as prometheus:
+        prometheus.wait_for("up", at_least=2, deadline_seconds=30)
         source = PrometheusSd(PrometheusList(url=prometheus.url))
         source.refresh(NOW)
         assert [each.url for each in source.targets] == urls[:1]
