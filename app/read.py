@@ -6,12 +6,11 @@ Pure but for reading the file: no store, no clock, no network.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from app import format as show
+from app.read_text import render_text
 from collectors.exposition import BodyError, decompress
 from collectors.fetch import BODY_LIMIT
 from collectors.quantiles import Quantile, histogram_quantile
@@ -24,7 +23,10 @@ _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _GZIP = b"\x1f\x8b"
 _WITHOUT_ENGINE = ("gpu", "host")
 FILE_LIMIT = 64 * 2**20
-"""Bytes of a file, packed or not; an answer of a target is a few MiB, and one of 16 MiB is refused when scraped."""
+"""Bytes of a file, packed or not; an answer of a target is a few MiB at most."""
+
+
+__all__ = ["FILE_LIMIT", "ReadError", "read_payload", "render_text"]
 
 
 class ReadError(Exception):
@@ -161,98 +163,3 @@ def _range(quantile: Quantile) -> list[float | None] | None:
 def _added(values: Any) -> float | None:
     known = list(values)
     return None if None in known else float(sum(known))
-
-
-def render_text(payload: dict[str, Any]) -> str:
-    """The payload for people: what is known, line by line, under its canonical name."""
-    counts = f"{payload['rejected_lines']} lines rejected, {payload['unowned_lines']} name no GPU or engine"
-    lines = [f"{payload['source']} ({payload['role']}): {counts}"]
-    for gpu in payload["gpus"]:
-        instance = f", instance {gpu['mig_instance']}" if gpu["mig_instance"] else ""
-        lines += ["", f"GPU {gpu['gpu_uuid']}{instance}", *_known(gpu, {"gpu_uuid", "mig_instance"})]
-    for engine in payload["engines"]:
-        title = f"{engine['engine']} replica {engine['replica']}, model {engine['model'] or show.UNKNOWN}"
-        lines += ["", title, *_known(engine, {"engine", "role", "replica", "model"})]
-    lines += _further(payload)
-    if payload["histograms"]:
-        lines += ["", f"{'':10}{'n':>10}{'mean':>12}{'p50':>12}{'p95':>12}{'p99':>12}"]
-        lines += [_histogram_line(row) for row in payload["histograms"]]
-    if payload["missing"]:
-        lines += ["", "Not shown here: " + ", ".join(payload["missing"])]
-    lines += [line for note in payload["notes"] for line in ("", f"Note: {note}")]
-    return "\n".join(lines)
-
-
-def _further(payload: dict[str, Any]) -> list[str]:
-    """Processes, hosts, use by project and probes, where there are any."""
-    lines = []
-    for process in payload.get("processes", ()):
-        instance = f"/{process['mig_instance']}" if process["mig_instance"] else ""
-        used = process["memory_used_bytes"]
-        lines.append(
-            f"  {process['pid']:>10}  {show.UNKNOWN if used is None else show.gibibytes(used):>12}  "
-            f"{process['kind'] or show.UNKNOWN:<8}  {process['gpu_uuid']}{instance}  "
-            f"{process['name'] or show.UNKNOWN}"
-        )
-    if lines:
-        lines = ["", "Processes on GPUs (pid, memory, kind, GPU, name)", *lines]
-    for host in payload.get("hosts", ()):
-        lines += ["", f"Host {host['host'] or show.UNKNOWN}", *_known(host, {"host"})]
-    for use in payload.get("usage", ()):
-        whose = _words(use, ("project", "environment", "model", "key_alias"))
-        lines += ["", f"Use of {whose} (from {use['source']})", *_known(use, {*_WHOSE})]
-    for probe in payload.get("probes", ()):
-        title = f"Probe of model {probe['model'] or show.UNKNOWN}: {'ok' if probe['ok'] else 'failed'}"
-        lines += ["", title, *_known(probe, {"model", "ok"})]
-    return lines
-
-
-_WHOSE = ("project", "environment", "model", "key_alias", "source")
-
-
-def _words(row: dict[str, Any], names: Iterable[str]) -> str:
-    known = [f"{name} {row[name]}" for name in names if row[name] is not None]
-    return ", ".join(known) or "nobody known"
-
-
-def _known(row: dict[str, Any], titled: set[str]) -> list[str]:
-    return [
-        f"  {name:<28} {_shown(name, value)}"
-        for name, value in row.items()
-        if value is not None and name not in titled
-    ]
-
-
-def _shown(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if name == "throttle_reasons":
-        return f"0x{value:x}"
-    if name in ("process_start_time_seconds", "boot_time_seconds"):
-        return f"{value:.0f}"
-    for ending, written in _WRITTEN.items():
-        if name.endswith(ending):
-            return str(written(value))
-    return show.count(value)
-
-
-_WRITTEN: dict[str, Any] = {
-    "_ratio": show.percent,
-    "_bytes": show.gibibytes,
-    "_hertz": show.megahertz,
-    "_watts": lambda value: show.with_unit(value, "W"),
-    "_celsius": lambda value: show.with_unit(value, "°C"),
-    "_joules_total": lambda value: show.with_unit(value / 3.6e6, "kWh"),
-}
-
-
-def _histogram_line(row: dict[str, Any]) -> str:
-    figures = [show.count(row["count"]), show.latency(row["mean_seconds"])]
-    for name in _PERCENTILES:
-        lo_hi = row[f"{name}_range_seconds"]
-        beyond = row[f"{name}_seconds"] is None and lo_hi is not None
-        figures.append(f"> {show.latency(lo_hi[0])}" if beyond else show.latency(row[f"{name}_seconds"]))
-    widths = (10, 12, 12, 12, 12)
-    return f"{row['metric']:<10}" + "".join(
-        f"{text:>{width}}" for text, width in zip(figures, widths, strict=True)
-    )

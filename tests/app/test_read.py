@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.read import ReadError, read_payload, render_text
-from collectors.reading import EngineSample, GpuSample
+from app.read import FILE_LIMIT, ReadError, read_payload, render_text
+from collectors.reading import EngineSample, GpuSample, ProbeResult, Reading, UsageCounter, UsageKey
 from collectors.registry import KINDS
 from tests.shared import SHARED, needs_shared
 
 KEYS = {
     "source", "engine", "role", "gpus", "engines", "histograms", "rejected_lines", "unowned_lines", "missing",
-    "notes",
+    "notes", "found_names",
 }  # fmt: skip
 
 
@@ -180,6 +181,102 @@ def test_the_text_gives_a_bound_where_there_is_no_percentile() -> None:
     text = render_text(read(vllm("0", {"1": 5, "2": 9, "+Inf": 10}, seconds=12))).replace("\u00a0", " ")
     line = next(line for line in text.splitlines() if line.startswith("ttft"))
     assert line.split() == ["ttft", "10", "1.20", "s", "1.00", "s", ">", "2.00", "s", ">", "2.00", "s"]
+
+
+def test_a_gpu_exporters_names_and_processes_are_shown() -> None:
+    who = 'uuid="a",pid="8",process_name="/opt/serve"'
+    payload = read(
+        'nvidia_smi_temperature_gpu{uuid="a"} 40\n'
+        f"nvidia_smi_compute_app_used_memory_bytes{{{who}}} 1073741824\n"
+        'nvidia_smi_utilization_gpu_ratio{uuid="a"} 0.5\n'
+    )
+    assert payload["found_names"] == {
+        "utilization_ratio": "nvidia_smi_utilization_gpu_ratio",
+        "temperature_celsius": "nvidia_smi_temperature_gpu",
+    }
+    assert payload["processes"] == [
+        {
+            "gpu_uuid": "GPU-a", "mig_instance": "", "pid": 8, "name": "/opt/serve",
+            "memory_used_bytes": 1073741824, "kind": "compute",
+        }
+    ]  # fmt: skip
+    lines = render_text(payload).replace("\u00a0", " ").splitlines()
+    assert lines[lines.index("Processes on GPUs (pid, memory, kind, GPU, name)") + 1].split() == [
+        "8", "1.00", "GiB", "compute", "GPU-a", "/opt/serve",
+    ]  # fmt: skip
+    assert lines[lines.index("Read by these names") + 2].split() == [
+        "temperature_celsius", "nvidia_smi_temperature_gpu",
+    ]  # fmt: skip
+
+
+def test_a_host_is_shown_and_is_no_engine() -> None:
+    payload = read('node_memory_MemTotal_bytes 2147483648\nnode_uname_info{nodename="n1"} 1\n')
+    assert (payload["source"], payload["role"], payload["engine"]) == ("node", "host", None)
+    assert [(host["host"], host["memory_total_bytes"]) for host in payload["hosts"]] == [("n1", 2147483648)]
+    lines = render_text(payload).replace("\u00a0", " ").splitlines()
+    assert lines[lines.index("Host n1") + 1].split() == ["memory_total_bytes", "2.00", "GiB"]
+
+
+@pytest.mark.parametrize(
+    ("line", "source"),
+    [("vllm:num_requests_running 1\n", "vllm"), ('DCGM_FI_DEV_GPU_TEMP{gpu="0"} 4\n', "dcgm")],
+)
+def test_an_engine_or_a_gpu_beside_a_host_is_what_is_read(line: str, source: str) -> None:
+    node = "".join(f'node_cpu_seconds_total{{cpu="{n}",mode="idle"}} 1\n' for n in range(9))
+    payload = read(node + "node_memory_MemTotal_bytes 1\n" + line)
+    assert payload["source"] == source
+    assert "there are metrics of node as well: read them with --kind node" in payload["notes"]
+
+
+def test_use_and_probes_are_shown_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a kind that is made to yield them: what each kind yields is tested with it."""
+    use = UsageCounter(
+        UsageKey("chat", None, "m", "team-a", "litellm"), prompt_tokens_total=10, spend_usd_total=0.5
+    )
+    tried = ProbeResult("m", ok=False, http_status=503, cost=Decimal("0.000125"), error="no answer")
+    found = Reading("litellm", "gateway", [], [], [], 1, 0, 0, (), usage=[use], probes=[tried])
+    monkeypatch.setattr(type(KINDS["litellm"]), "reader", lambda self: lambda body: found)
+    payload = read("a 1", kind="litellm")
+    assert payload["usage"] == [
+        {
+            "project": "chat", "environment": None, "model": "m", "key_alias": "team-a", "source": "litellm",
+            "prompt_tokens_total": 10, "cached_tokens_total": None, "generation_tokens_total": None,
+            "requests_total": None, "spend_usd_total": 0.5,
+        }
+    ]  # fmt: skip
+    assert (payload["probes"][0]["cost"], payload["probes"][0]["http_status"]) == ("0.000125", 503)
+    text = render_text(payload)
+    assert "Use of project chat, model m, key_alias team-a (from litellm)" in text
+    assert "Probe of model m: failed" in text
+    assert not any(note.startswith("none of the") for note in payload["notes"])
+
+
+def test_nvidia_smi_csv_xml_and_rocm_smi_json_are_read() -> None:
+    csv = read("uuid, memory.used [MiB]\nGPU-a, 12 MiB\n")
+    xml = read("<nvidia_smi_log><gpu><uuid>GPU-a</uuid></gpu></nvidia_smi_log>")
+    rocm = read('{"card0": {"GPU use (%)": "7"}}')
+    assert [one["source"] for one in (csv, xml, rocm)] == ["nvidia_smi_csv", "nvidia_smi_xml", "rocm_smi"]
+    assert csv["gpus"][0]["memory_used_bytes"] == 12 * 2**20
+
+
+def test_a_packed_file_of_another_form_is_unpacked_first(tmp_path: Path) -> None:
+    path = tmp_path / "smi.xml.gz"
+    path.write_bytes(gzip.compress(b"<nvidia_smi_log><gpu><uuid>GPU-a</uuid></gpu></nvidia_smi_log>"))
+    assert read_payload(path)["source"] == "nvidia_smi_xml"
+
+
+def test_a_file_too_large_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "recording.txt"
+    with path.open("wb") as file:
+        file.truncate(FILE_LIMIT + 1)  # takes no space on the disk
+    with pytest.raises(ReadError, match=r"recording\.txt: is larger than 64 MiB.*replay"):
+        read_payload(path)
+
+
+def test_what_a_name_holds_does_not_steer_the_terminal() -> None:
+    text = render_text(read('DCGM_FI_DEV_GPU_TEMP{UUID="GPU-a",modelName="\x1b[2J\u202eevil"} 40'))
+    assert "\x1b" not in text
+    assert "\ufffd[2J\ufffdevil" in text
 
 
 @needs_shared
