@@ -67,12 +67,13 @@ targets:
 DISCOVERY = """\
 ## Without targets
 
-With neither `targets` nor a list of them, infermeter asks these ports of this machine (127.0.0.1, path
-/metrics) at start, scrapes what it knows, and says what it found and what not. `discover: true` does so
-beside configured targets, `discover: false` never does.
+With neither `targets` nor a list of them, infermeter asks these ports of this machine (127.0.0.1) and
+NVIDIA's driver at start, scrapes what it knows, and says what it found and what not. Where no exporter shows
+the GPUs, they are read from the driver (`kind: nvml`). `discover: true` does so beside configured targets,
+`discover: false` never does.
 
-| port | usually | as said in |
-|---|---|---|
+| port | path | usually | as said in |
+|---|---|---|---|
 """
 
 FILE_SD = """\
@@ -164,7 +165,9 @@ def markdown() -> str:
         parts.append(_section(place, model))
         if model in AFTER:
             parts += [AFTER[model], SEE_LISTS]
-    ports = "".join(f"| {probe.port} | {probe.usual} | {probe.source} |\n" for probe in PROBES)
+    ports = "".join(
+        f"| {probe.port} | {', '.join(probe.paths)} | {probe.usual} | {probe.source} |\n" for probe in PROBES
+    )
     return "\n".join([*parts, LISTS_OF_TARGETS, DISCOVERY + ports])
 
 
