@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from collectors.exposition import Nowhere
@@ -23,7 +25,7 @@ def read(*lines: str) -> Reading:
     return TargetReader(KIND).read("\n".join(lines).encode())
 
 
-def of_gpu(prefix: str = "", who: str = WHO, **values: float) -> list[str]:
+def of_gpu(prefix: str = "", who: str = WHO, **values: Any) -> list[str]:
     return [f"{prefix}gpu_{name}{{{who}}} {value}" for name, value in values.items()]
 
 
@@ -78,7 +80,7 @@ def test_power_is_read_by_the_name_that_the_series_of_cards_uses() -> None:
         ("used_vram", 4294967295, "memory_used_bytes"),
     ],
 )
-def test_no_sensor_and_no_value_are_not_known_and_no_news(name: str, value: int, column: str) -> None:
+def test_no_sensor_and_no_value_are_not_known_and_no_news(name: str, value: Any, column: str) -> None:
     reading = read(*of_gpu(**{name: value}))
     assert getattr(reading.gpus[0], column) is None
     assert not any(note.startswith(column) for note in reading.notes)
@@ -97,7 +99,7 @@ def test_an_activity_of_0_is_kept_for_it_is_all_the_exporter_says() -> None:
 
 
 def test_partitions_are_rows_of_their_card_and_idle_is_not_read_into_their_zeros() -> None:
-    def of_partition(gpu: int, partition: int, **values: float) -> list[str]:
+    def of_partition(gpu: int, partition: int, **values: Any) -> list[str]:
         who = WHO.replace('"spx"', '"cpx"').replace('gpu_id="2"', f'gpu_id="{gpu}"')
         return of_gpu(who=who.replace('partition_id="0"', f'partition_id="{partition}"'), **values)
 

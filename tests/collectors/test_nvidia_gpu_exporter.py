@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 import pytest
 
 from collectors.gpu.dcgm import KIND as DCGM
@@ -79,7 +81,7 @@ def test_where_the_mask_is_not_shown_it_is_made_of_the_flags() -> None:
 
 
 def test_processes_are_those_with_a_compute_context() -> None:
-    app = f'pid="21180",process_name="/root/tools/memhog",{WHO}'
+    app = f'pid="21180",process_name="/opt/tools/memhog",{WHO}'
     reading = read(
         *of_gpu(temperature_gpu=40),
         f"nvidia_smi_compute_app_info{{{app}}} 1",
@@ -89,7 +91,7 @@ def test_processes_are_those_with_a_compute_context() -> None:
         f'nvidia_smi_compute_app_info{{pid="x",process_name="c",{WHO}}} 1',
     )
     assert reading.processes == [
-        GpuProcess(UUID, "", 21180, "/root/tools/memhog", 2407530496, "compute"),
+        GpuProcess(UUID, "", 21180, "/opt/tools/memhog", 2407530496, "compute"),
         GpuProcess(UUID, "", 7, "C:\\a.exe", None, "compute"),
         GpuProcess(UUID, "2", 8, "b", None, "compute"),
     ]
@@ -221,11 +223,9 @@ def test_h100_in_mig_mode_has_memory_and_processes_and_no_utilization() -> None:
     assert gpu.memory_used_ratio == pytest.approx(0.13721, abs=1e-5)
     assert (gpu.utilization_ratio, gpu.memory_controller_ratio) == (None, None)
     assert {"utilization_ratio", "memory_controller_ratio"} <= set(reading.missing)
-    assert [(one.pid, one.name, one.memory_used_bytes) for one in reading.processes] == [
-        (21180, "/root/tools/memhog", 2407530496),
-        (21181, "/root/tools/memhog", 1333788672),
-        (21198, "./gpu_burn", 7847542784),
-    ]
+    assert [
+        (one.pid, PurePosixPath(one.name or "").name, one.memory_used_bytes) for one in reading.processes
+    ] == [(21180, "memhog", 2407530496), (21181, "memhog", 1333788672), (21198, "gpu_burn", 7847542784)]
 
 
 @needs_shared
