@@ -42,6 +42,8 @@ class Probe(NamedTuple):
 PROBES = (
     Probe(9400, "dcgm-exporter", "NVIDIA/dcgm-exporter README.md"),
     Probe(9835, "nvidia_gpu_exporter", "utkuozdemir/nvidia_gpu_exporter README.md"),
+    Probe(5000, "AMD device-metrics-exporter", "ROCm/device-metrics-exporter README.md"),
+    Probe(9100, "node_exporter", "prometheus/node_exporter README.md"),
     # TensorRT-LLM's own /metrics (JSON) is emptied by whoever reads it: its Prometheus form comes first.
     Probe(
         8000,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -19,6 +18,7 @@ from collectors.gpu.layout import GpuLayout
 from collectors.gpu.table import BITS, BYTE, CELSIUS, MEGAHERTZ, MILLIJOULE, PERCENT, Named
 from collectors.reading import GpuProcess, Reading
 from collectors.source import Families
+from collectors.support import Alias
 
 MILLIWATT = Unit(1, 1000, 2147483632.0)
 
@@ -62,6 +62,21 @@ _PLACES = {
 NO_VALUE = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 """UINT_MAX and ULONGLONG_MAX: how NVML says "not available" in a number."""
 
+_PROFILED = "only a profiler counts it: dcgm-exporter shows it"
+_IMPOSSIBLE = {
+    "xid_last": "the driver tells it as an event, to whoever waits for it, not to a poll",
+    **dict.fromkeys(
+        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), _PROFILED
+    ),
+    **dict.fromkeys(("pod", "namespace", "container"), "the driver knows processes, not pods"),
+}
+_SINCE = {
+    named.name: "driver 510 and newer; not WSL2" if "_v2" in named.name else "older drivers, and WSL2"
+    for column, names in COLUMNS.items()
+    if column.startswith("memory_") and column.endswith("_bytes")
+    for named in names
+}
+
 WITH_RESERVE = "nvmlDeviceGetMemoryInfo.used"
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
@@ -104,13 +119,21 @@ class _Answer(BaseModel):
     gpus: list[_Gpu]
 
 
-@dataclass(frozen=True)
+def _alias(named: Named) -> Alias:
+    scale = named.unit.multiplier / named.unit.divisor
+    return Alias(named.name, "" if scale == 1 else f"× {scale:g}", _SINCE.get(named.name, ""))
+
+
 class NvmlKind:
     """The kind `nvml`: an answer is JSON, `{"nvml": 1, "gpus": [{"index", "uuid", "values": {…}}]}`."""
 
-    name: str = "nvml"
-    role: str = "gpu"
-    default_path: str = ""
+    name = "nvml"
+    role = "gpu"
+    default_path = ""
+    aliases: Mapping[str, Sequence[Alias]] = {
+        column: tuple(_alias(named) for named in names) for column, names in COLUMNS.items()
+    }
+    impossible: Mapping[str, str] = _IMPOSSIBLE
 
     def score(self, body: bytes, families: Families) -> int:
         """1 for an answer of the gateway."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from collectors.gpu.nvml import COLUMNS, KIND
 from collectors.reading import GpuProcess, Reading
 from collectors.registry import KINDS, detect
+from collectors.support import Alias, aliases, impossible
 from collectors.target import Target
 
 MIB = 1024 * 1024
@@ -158,3 +159,15 @@ def test_whatever_stands_in_an_answer_is_read_without_an_error_and_within_limits
         assert gpu.utilization_ratio is None or 0 <= gpu.utilization_ratio <= 1
         assert gpu.memory_used_bytes is None or 0 <= gpu.memory_used_bytes <= 2**50
         assert gpu.memory_used_ratio is None or 0 <= gpu.memory_used_ratio <= 1
+
+
+def test_the_table_of_support_tells_each_call_with_its_unit_and_what_is_never_there() -> None:
+    told = aliases(KIND)
+    assert told.keys() == COLUMNS.keys()
+    assert told["power_watts"] == (Alias("nvmlDeviceGetPowerUsage", "× 0.001", ""),)
+    assert [alias.versions for alias in told["memory_used_bytes"]] == [
+        "driver 510 and newer; not WSL2",
+        "older drivers, and WSL2",
+    ]
+    assert not told.keys() & impossible(KIND).keys()
+    assert "xid_last" in impossible(KIND)
