@@ -28,7 +28,7 @@ NAME = "_metrics._tcp.gpu.example.com"
 
 @dataclass
 class DnsServer:
-    """Answers from `records`: (name, type) → record texts, the name of an rcode, garbage, or None (silence)."""
+    """Answers from `records`: (name, type) → record texts, the name of an rcode, garbage, or None."""
 
     address: str
     records: dict[tuple[str, str], list[str] | str | None] = field(default_factory=dict)

@@ -151,8 +151,8 @@ def test_without_jobs_it_is_told_when_nothing_is_of_a_known_kind(server: ListSer
     assert source.targets == []
     assert source.problems == [
         (
-            f"{server.url}: none of its 1 targets is of a known kind or can be reached from here; to have some"
-            " scraped all the same, name their `jobs`"
+            f"{server.url}: none of its 1 targets is of a known kind or can be reached from here;"
+            " to have some scraped all the same, name their `jobs`"
         )
     ]
 
