@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collectors.engines.around import AroundEngine
+from collectors.engines.forms import FormsKind
+from collectors.engines.table import EngineKind
+from collectors.engines.usage import MeteredKind
 from collectors.fetch import Fetched
+from collectors.gpu.table import GpuKind
 from collectors.ingest import Ingest
 from collectors.plausible import ENGINE, GPU, GPU_INDEX_END, OddValues
 from collectors.reading import EngineSample, GpuSample, Reading
@@ -179,21 +185,29 @@ def test_the_largest_index_is_read() -> None:
     assert (reading.gpus[0].gpu_index, [n for n in reading.notes if "index" in n]) == (32767, [])
 
 
-NAMES = {
-    "dcgm": [named.name for names in KINDS["dcgm"].columns.values() for named in names],  # type: ignore[attr-defined]
-    "vllm": [
-        "vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:generation_tokens_total",
-        "vllm:cache_config_info", "vllm:request_success_total", "vllm:time_to_first_token_seconds_bucket",
-        "vllm:time_to_first_token_seconds_sum", "vllm:time_to_first_token_seconds_count",
-        "http_requests_total", "process_start_time_seconds", "process_resident_memory_bytes",
-    ],
-    "llamacpp": [
-        "llamacpp:requests_processing", "llamacpp:kv_cache_usage_ratio", "llamacpp:prompt_tokens_total",
-        "llamacpp:prompt_tokens_cached_total", "llamacpp:tokens_predicted_total",
-    ],
-}  # fmt: skip
+def names_of(kind: Any) -> list[str]:
+    """The names that an exposition kind reads, those of all its forms; none for JSON, XML and CSV."""
+    if isinstance(kind, FormsKind):
+        return [name for form in kind.forms for name in names_of(form.kind)]
+    if isinstance(kind, GpuKind):
+        return [named.name for names in kind.columns.values() for named in names]
+    if isinstance(kind, EngineKind):
+        return [*kind._targets]
+    if isinstance(kind, MeteredKind):
+        return [*kind.engine._targets, *kind.usage._targets]
+    return names_of(kind.engine) if isinstance(kind, AroundEngine) else []
+
+
+NAMES = {name: names for name, kind in KINDS.items() if (names := names_of(kind))}
+JSON_ANSWERS = {
+    "trtllm": '[{"iter":1,"numActiveRequests":%s,"numQueuedRequests":%s,"attentionDpRank":%s,'
+    '"kvCacheStats":{"usedNumBlocks":%s,"maxNumBlocks":%s,"reusedBlocks":%s,"missedBlocks":%s}}]',
+    "ollama": '{"models":[{"name":"a","size":%s,"size_vram":%s},{"name":"b","size":%s,"size_vram":%s}]}',
+}
 KEYS = ["gpu", "UUID", "GPU_I_ID", "Hostname", "pod", "device", "engine", "model_name", "le", "status",
-        "finished_reason", "gpu_memory_utilization"]  # fmt: skip
+        "finished_reason", "gpu_memory_utilization", "model", "version", "server", "replica", "reason",
+        "request_type", "kv_cache_block_type", "error_type", "model_name", "team_alias", "status_code",
+        "gen_ai_token_type", "project"]  # fmt: skip
 label = st.sampled_from(
     ["0", "1", "+Inf", "0.5", "1e300", "-1", "nan", "3000000000", "9" * 30, "GPU-a", "5xx", "stop"]
 )
@@ -204,8 +218,8 @@ value = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(KINDS))
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("name", list(NAMES))
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_any_answer_of_a_kind_can_be_stored(name: str, data: st.DataObject) -> None:
     series = st.builds(
@@ -214,13 +228,25 @@ def test_any_answer_of_a_kind_can_be_stored(name: str, data: st.DataObject) -> N
         ),
         st.sampled_from(NAMES[name]), st.dictionaries(st.sampled_from(KEYS), label, max_size=5), value,
     )  # fmt: skip
+    store_one(name, "\n".join(data.draw(st.lists(series, min_size=1, max_size=12))))
+
+
+@pytest.mark.parametrize("name", list(JSON_ANSWERS))
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_any_json_of_a_kind_can_be_stored(name: str, data: st.DataObject) -> None:
+    answer = JSON_ANSWERS[name]
+    number = st.one_of(value, st.sampled_from(["null", "NaN", "-Infinity", "1e999", '"1"', "true", "[]"]))
+    store_one(name, answer % tuple(data.draw(number) for _ in range(answer.count("%s"))))
+
+
+def store_one(name: str, text: str) -> None:
     target = Target(name="t", url="http://t/metrics", kind=name)
     store = Store.open(":memory:")
     try:
         ingest = Ingest(store)
         ingest.sync_targets([target], T0)
-        body = "\n".join(data.draw(st.lists(series, min_size=1, max_size=12))).encode()
-        scraped = ingest.read(target, T0, Fetched(200, body, 0.01, None))
+        scraped = ingest.read(target, T0, Fetched(200, text.encode(), 0.01, None))
         ingest._write([scraped])  # `commit` would write what cannot be stored as a failed scrape
     finally:
         store.close()
