@@ -125,4 +125,12 @@ KIND = AmdKind(
     not_on_instance=frozenset({"utilization_ratio"}),  # gfx_activity is "for an unpartitioned GPU"
     instances_are_indexed=True,
     nothing_reserved=True,
+    impossible={
+        "graphics_active_ratio": "AMD's activity of the graphics engine is the utilization",
+        "dram_active_ratio": "there is no such counter; umc_activity is how busy the memory controller is",
+        "memory_reserved_bytes": "AMD's driver tells no reserved memory",
+        "power_limit_watts": "the exporter does not show it",
+        "throttle_reasons": "the exporter counts violations and shows no state",
+        "xid_last": "XIDs are NVIDIA's",
+    },
 )  # fmt: skip

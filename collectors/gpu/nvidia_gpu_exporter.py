@@ -265,4 +265,5 @@ KIND = _Kind(
     not_on_instance=frozenset({"utilization_ratio", "memory_controller_ratio"}),
     zero_is_unknown=frozenset({"memory_temperature_celsius"}),
     nothing_reserved=True,
+    impossible={"dram_active_ratio": "neither nvidia-smi nor NVML's activity of MIG instances tells it"},
 )  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.gpu.printed import (
+    NO_PROFILER,
     BadValueError,
     Notes,
     Who,
@@ -29,6 +30,7 @@ from collectors.gpu.printed import (
 from collectors.gpu.throttle import PREFIXES, REASONS
 from collectors.reading import GpuProcess, GpuSample, Reading
 from collectors.source import Families
+from collectors.support import Alias
 from collectors.urls import DEFAULT_PATH
 
 COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -84,6 +86,16 @@ class NvidiaSmiCsv:
     role = "gpu"
     default_path = DEFAULT_PATH
     columns: Mapping[str, Sequence[str]] = {column: fields for column, (_, fields) in COLUMNS.items()}
+    aliases: Mapping[str, Sequence[Alias]] = {
+        column: tuple(Alias(field, unit, "") for field in fields)
+        for column, (unit, fields) in COLUMNS.items()
+    }
+    impossible: Mapping[str, str] = dict.fromkeys(
+        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), NO_PROFILER
+    ) | {
+        "energy_joules_total": "no query field tells it",
+        "xid_last": "only NVML's events and the kernel log tell it",
+    }
     yields = (*COLUMNS, "memory_used_ratio")
 
     def score(self, body: bytes, families: Families) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from collectors.gpu.printed import (
+    NO_PROFILER,
     BadValueError,
     Notes,
     Who,
@@ -27,6 +28,7 @@ from collectors.gpu.printed import (
 from collectors.gpu.throttle import PREFIXES, REASONS
 from collectors.reading import GpuProcess, GpuSample, Reading
 from collectors.source import Families
+from collectors.support import Alias
 from collectors.urls import DEFAULT_PATH
 
 COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -79,6 +81,18 @@ class NvidiaSmiXml:
     columns: Mapping[str, Sequence[str]] = {
         **{column: paths for column, (_, paths) in COLUMNS.items()}, "throttle_reasons": PREFIXES,
     }  # fmt: skip
+    aliases: Mapping[str, Sequence[Alias]] = {
+        **{name: tuple(Alias(path, unit, "") for path in paths) for name, (unit, paths) in COLUMNS.items()},
+        "throttle_reasons": (
+            Alias("clocks_event_reasons/*", "", "since 535"), Alias("clocks_throttle_reasons/*", "", ""),
+        ),
+    }  # fmt: skip
+    impossible: Mapping[str, str] = dict.fromkeys(
+        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), NO_PROFILER
+    ) | {
+        "energy_joules_total": "the document does not tell it",
+        "xid_last": "only NVML's events and the kernel log tell it",
+    }
     yields = (*COLUMNS, "memory_used_ratio", "throttle_reasons")
 
     def score(self, body: bytes, families: Families) -> int:

@@ -47,6 +47,7 @@ _FAULTS = frozenset(
 _PID_DIGITS = 18
 _SHOWN = 80
 MEASURES = frozenset(GPU)
+NO_PROFILER = "what only a profiler tells is not in this output"
 
 
 class BadValueError(ValueError):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from collectors.gpu.printed import (
+    NO_PROFILER,
     BadValueError,
     Notes,
     Who,
@@ -24,6 +25,7 @@ from collectors.gpu.printed import (
 )
 from collectors.reading import GpuSample, Reading
 from collectors.source import Families
+from collectors.support import Alias
 from collectors.urls import DEFAULT_PATH
 
 COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -67,6 +69,16 @@ class RocmSmi:
     role = "gpu"
     default_path = DEFAULT_PATH
     columns: Mapping[str, Sequence[str]] = {column: keys for column, (_, keys) in COLUMNS.items()}
+    aliases: Mapping[str, Sequence[Alias]] = {
+        column: tuple(Alias(key, "", "") for key in keys) for column, (_, keys) in COLUMNS.items()
+    }
+    impossible: Mapping[str, str] = dict.fromkeys(
+        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), NO_PROFILER
+    ) | {
+        "memory_reserved_bytes": "AMD's driver tells no reserved memory",
+        "throttle_reasons": "its throttle words are not read",
+        "xid_last": "XIDs are NVIDIA's",
+    }
     yields = (*COLUMNS, "memory_free_bytes")
 
     def score(self, body: bytes, families: Families) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -100,6 +100,8 @@ class GpuKind(ExpositionKind[GpuPlace]):
     """Names (as `plain`) of series whose labels alone count: they say what a GPU is."""
     uuid_prefix: str = ""
     """What this exporter leaves out at the beginning of a UUID."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Canonical column → why no version can give it, for the documentation."""
     settled: Settled | None = None
     """Of one target's reader; None in the registry."""
 

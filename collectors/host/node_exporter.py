@@ -13,6 +13,7 @@ from collectors.exposition import Nowhere
 from collectors.plausible import COUNT, UNIX_SECONDS, Limits, OddValues, cannot_be
 from collectors.reading import HostSample
 from collectors.source import ExpositionKind, Families, Layout, Rows, plain
+from collectors.support import Alias
 
 COLUMNS: Mapping[str, Sequence[str]] = {
     "cpu_busy_seconds_total": ("node_cpu_seconds_total", "node_cpu"),
@@ -78,6 +79,17 @@ class NodeKind(ExpositionKind[Place]):
     """node_exporter."""
 
     yields: tuple[str, ...] = ("host", "cpu_count", *COLUMNS)
+
+    @property
+    def aliases(self) -> Mapping[str, Sequence[Alias]]:
+        """Canonical column → its names."""
+        return {
+            column: tuple(
+                Alias(name, "", "since 0.16" if rank == 0 and len(names) > 1 else "")
+                for rank, name in enumerate(names)
+            )
+            for column, names in {**COLUMNS, "host": ("node_uname_info{nodename}",)}.items()
+        }
 
     def score(self, body: bytes, families: Families) -> int:
         """1, however much there is: whatever else a target shows is what it is there for."""
