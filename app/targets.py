@@ -95,10 +95,9 @@ class _Look:
             and now - self.began > UNANSWERED_AFTER
         ):
             count = len(self.source.targets)
-            found.append(
-                f"{title}: no answer, and no end of asking, since {self.began:%Y-%m-%d %H:%M} UTC; its last"
-                f" list ({count} targets) stays in use"
-            )
+            kept = f"its last list ({count} targets) stays in use" if count else "it gives no targets"
+            since = f"{self.began:%Y-%m-%d %H:%M} UTC"
+            found.append(f"{title}: no answer, and no end of asking, since {since}; {kept}")
         return found
 
 

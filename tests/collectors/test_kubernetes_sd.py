@@ -181,9 +181,10 @@ def test_an_api_server_that_hangs_is_given_up(
     monkeypatch.setattr(
         kubernetes_api, "pods", lambda *args, **more: pods(*args, **more, timeout_seconds=0.3)
     )
-    for answer in (Answer(b"", hang=True), Answer(b'{"kind": "PodList", ', hang=True)):
-        server.answer = lambda _path, answer=answer: answer
-        source = kubernetes(kubeconfig)
+    answers = [Answer(b"", hang=True), Answer(b'{"kind": "PodList", ', hang=True)]
+    server.answer = lambda _path: answers.pop()
+    source = kubernetes(kubeconfig)
+    while answers:
         source.refresh(NOW)
         assert source.problems[0].startswith("Kubernetes: the API server has not answered in time;")
 
