@@ -62,6 +62,11 @@ class FormsKind:
         told = {column: why for form in self.forms for column, why in impossible(form.kind).items()}
         return {column: why for column, why in told.items() if column not in self.yields}
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Names that only this kind shows, those of all forms."""
+        return tuple(mark for form in self.forms for mark in getattr(form.kind, "marks", ()))
+
     def score(self, body: bytes, families: Families) -> int:
         """As the form says that says most."""
         return max(form.kind.score(body, families) for form in self.forms)

@@ -56,6 +56,10 @@ class _OtelKind(MeteredKind):
         """Whether a series of that name can say something, however it is spelled."""
         return super().wants(_spelled(name))
 
+    def marked(self, name: str) -> bool:
+        """Whether the name is one of these, however it is spelled."""
+        return super().marked(_spelled(name))
+
     def place(self, name: str, labels: dict[str, str]) -> MeteredPlace | Nowhere:
         """As the tables say, however the name and the labels are spelled."""
         place = super().place(_spelled(name), {_spelled(key): value for key, value in labels.items()})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from collectors.engines.forms import FormsKind
 from collectors.registry import KINDS
 from collectors.source import ExpositionKind, plain
 
@@ -27,7 +28,7 @@ class Wanted(NamedTuple):
 
 def wanted(names: Iterable[str]) -> Wanted:
     """What of all names some kind reads."""
-    kinds = [kind for kind in KINDS.values() if isinstance(kind, ExpositionKind)]
+    kinds = [kind for kind in KINDS.values() if isinstance(kind, ExpositionKind | FormsKind)]
     telling: list[str] = []
     shared: list[str] = []
     for name in sorted(set(names)):

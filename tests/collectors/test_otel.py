@@ -132,3 +132,5 @@ def test_names_are_wanted_in_each_spelling() -> None:
         )
     )  # fmt: skip
     assert not KIND.wants("gen_ai_other")
+    assert KIND.marked("gen_ai.client.token.usage_sum")
+    assert not KIND.marked("process_start_time_seconds")
