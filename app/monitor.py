@@ -26,6 +26,7 @@ from app.pulling import BACKFILL_EVERY_SECONDS, Pulling, backfill_job, pull_job,
 from app.targets import TargetList
 from collectors.fetch import new_session
 from collectors.ingest import Ingest
+from collectors.placement import place_engines
 from collectors.rounds import Rounds
 from sql.store import Store
 
@@ -41,6 +42,10 @@ DELIVER_IDLE_SECONDS = 60.0
 
 TARGETS_EVERY_SECONDS = 5.0
 HOUSEKEEPING_EVERY_SECONDS = 3600.0
+PLACE_EVERY_SECONDS = 60.0
+PLACE_DELAY_SECONDS = 5.0
+"""The first time after the first answers."""
+
 STOP_SECONDS = 4.0
 """Ctrl-C must end the process within 5 s."""
 
@@ -139,6 +144,7 @@ class Monitor:
             often = DELIVER_EVERY_SECONDS if alerts.channels else DELIVER_IDLE_SECONDS
             self._add(scheduler, "deliver", often, partial(self._deliver, scheduler, sender))
             self._add(scheduler, "housekeeping", HOUSEKEEPING_EVERY_SECONDS, self._housekeeping, delay=60.0)
+            self._add(scheduler, "place", PLACE_EVERY_SECONDS, self._place, delay=PLACE_DELAY_SECONDS)
             scheduler.start()
             self._ready.set()
             try:
@@ -233,6 +239,9 @@ class Monitor:
         if done.posted or done.waiting:
             again = self.clock() + timedelta(seconds=DELIVER_AGAIN_SECONDS)
             scheduler.modify_job("deliver", next_run_time=again)
+
+    async def _place(self) -> None:
+        await asyncio.to_thread(place_engines, self.store, self.clock())
 
     async def _housekeeping(self) -> None:
         await asyncio.to_thread(housekeeping, self.store, self.config.retention, self.clock())

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 
 from alerts.judge import Event, judge
 from app.config import Config
-from collectors.ingest import Ingest, Scraped
+from collectors.batch import Scraped
+from collectors.ingest import Ingest
 from collectors.recording import Answer, Faults, in_order
 from collectors.registry import KINDS
 from collectors.target import NVML, NVML_URL, Target

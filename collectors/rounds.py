@@ -13,8 +13,9 @@ from datetime import datetime
 
 import aiohttp
 
+from collectors.batch import Scraped
 from collectors.fetch import BODY_LIMIT
-from collectors.ingest import Ingest, Scraped
+from collectors.ingest import Ingest
 from collectors.target import Target
 from collectors.ways import Ways
 

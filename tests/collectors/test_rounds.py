@@ -9,8 +9,9 @@ from datetime import datetime
 from aiohttp import web
 
 from app.runtime import utc_now
+from collectors.batch import Scraped
 from collectors.fetch import new_session
-from collectors.ingest import Ingest, Scraped
+from collectors.ingest import Ingest
 from collectors.rounds import Rounds
 from collectors.target import Target
 from sql.store import Store
@@ -46,7 +47,7 @@ def after_commit(rounds: Rounds, look: Callable[[], None]) -> None:
         commit(batch)
         look()
 
-    rounds.ingest.commit = watched  # type: ignore[method-assign]
+    rounds.ingest.commit = watched  # type: ignore[method-assign, assignment]
 
 
 def test_a_round_of_good_targets_is_one_commit() -> None:
