@@ -89,10 +89,11 @@ def serve_forever(
             monitor.stop()
         store.close()
     said("stopped; everything committed is in the store")
-    if monitor is not None and not monitor.ended:
-        # Something of ours is still busy in a thread (reading a monstrous answer, say). The store is closed,
-        # nothing is left to save, and Python would wait for that thread before it ends.
-        said("one job did not end in time and is cut off")
+    if monitor is not None and (not monitor.ended or monitor.targets.unanswered()):
+        # Something of ours is still busy in a thread (reading a monstrous answer, asking for a list of targets).
+        # The store is closed, nothing is left to save, and Python would wait for that thread before it ends.
+        if not monitor.ended:
+            said("one job did not end in time and is cut off")
         sys.stdout.flush()
         os._exit(0)
 

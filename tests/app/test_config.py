@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from app.config import Config, ConfigError, Problem, load_config, load_text
-from app.config_check import check_config
 
 
 def load(text: str, **environment: str) -> Config:
@@ -226,51 +225,6 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_fault(tmp_path: Path) ->
     file = tmp_path / "a.yaml"
     file.write_bytes("\ufeffstore: x.duckdb\r\nlisten:\r\n  port: 9000\r\n".encode())
     assert load_config(file).listen.port == 9000
-
-
-def test_check_config_sums_up_what_will_happen(tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text('[{"targets": ["h:1", "h:2"]}]')
-    file = tmp_path / "infermeter.yaml"
-    file.write_text(
-        """
-        targets: [{url: "http://a"}]
-        file_sd: [{files: [list.json]}]
-        alerts: {channels: [{name: on-call, kind: slack, webhook_url: "https://hooks.slack.com/services/T/B/x"}]}
-        """
-    )
-    assert check_config(file) == [
-        "1 target, 1 file_sd list (2 targets), Slack channel 'on-call'; nothing wrong"
-    ]
-    file.write_text("")
-    assert check_config(file) == [
-        "0 targets, discovery on this machine, nobody is told of alerts (no channel); nothing wrong"
-    ]
-
-
-def test_check_config_reads_the_files_that_the_configuration_names(tmp_path: Path) -> None:
-    for name in ("token", "webhook", "ca.pem", "list.json"):
-        (tmp_path / name).write_text("")
-    file = tmp_path / "infermeter.yaml"
-    file.write_text(
-        """
-        targets:
-          - {url: "http://a", bearer_token_file: token}
-          - {url: "https://b", tls: {ca_file: ca.pem}}
-        file_sd: [{files: [list.json, gone.json]}]
-        alerts: {channels: [{name: on-call, kind: slack, webhook_url_file: webhook}]}
-        """
-    )
-    with pytest.raises(ConfigError) as caught:
-        check_config(file)
-    lines = caught.value.lines()
-    assert lines[0] == f"{file}: no file matches {tmp_path}/gone.json"
-    assert lines[1].startswith(
-        f"{file}: {tmp_path}/list.json: line 1: this is not valid JSON (Expecting value);"
-    )
-    assert lines[2] == f"{file}: target a: {tmp_path}/token is empty"
-    assert lines[3].startswith(f"{file}: target b: {tmp_path}/ca.pem ")
-    assert lines[4].startswith(f"{file}: channel on-call: what {tmp_path}/webhook holds is no web address")
-    assert len(lines) == 5
 
 
 def test_the_process_environment_is_used_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
