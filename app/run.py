@@ -90,7 +90,7 @@ def serve_forever(
         store.close()
     said("stopped; everything committed is in the store")
     if monitor is not None and (not monitor.ended or monitor.targets.unanswered()):
-        # Something of ours is still busy in a thread (reading a monstrous answer, asking for a list of targets).
+        # Something of ours is still busy in a thread (reading a monstrous answer, asking for a list).
         # The store is closed, nothing is left to save, and Python would wait for that thread before it ends.
         if not monitor.ended:
             said("one job did not end in time and is cut off")
