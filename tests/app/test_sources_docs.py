@@ -28,7 +28,7 @@ def test_only_canonical_figures_are_named_and_none_is_both_read_and_impossible()
 
 
 def test_names_stand_as_the_references_have_them() -> None:
-    # vLLM's loggers.py, dcgm-exporter's default-counters.csv, Triton's metrics.md, Dynamo's prometheus_names.py.
+    # vLLM loggers.py, dcgm-exporter default-counters.csv, Triton metrics.md, Dynamo prometheus_names.py.
     page = markdown()
     for name in (
         "`vllm:kv_cache_usage_perc`<br>`vllm:gpu_cache_usage_perc`",
