@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from collectors.exposition import LABEL_CAP
 from collectors.gpu.memory import memory, whole
 from collectors.gpu.throttle import REASONS
 from collectors.plausible import GPU, cannot_be
@@ -75,8 +76,8 @@ def is_fault(text: str) -> bool:
 
 
 def said(text: str | None) -> str | None:
-    """The text, or None where it stands for "no value"."""
-    return None if text is None or is_unavailable(text) else text.strip()
+    """The text, at most `LABEL_CAP` characters of it, or None where it stands for "no value"."""
+    return None if text is None or is_unavailable(text) else text.strip()[:LABEL_CAP]
 
 
 def value_of(column: str, text: str, unit: str) -> float | None:

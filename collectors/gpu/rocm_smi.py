@@ -161,7 +161,9 @@ def _values(
 
 def _text(card: object, key: str) -> str | None:
     value = card.get(key) if isinstance(card, dict) else None
-    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return str(value).encode("utf-8", "replace").decode()  # half a surrogate pair (\ud800) cannot be stored
 
 
 KIND = RocmSmi()

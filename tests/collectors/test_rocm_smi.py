@@ -79,6 +79,12 @@ def test_a_document_that_cannot_be_read_is_refused_in_words(body: bytes, why: st
     assert why in reading.notes[0]
 
 
+def test_a_name_can_be_stored_whatever_it_holds() -> None:
+    body = b'{"card0": {"Unique ID": "' + b"a" * 5000 + b'", "Card series": "MI\\ud800"}}'
+    (gpu,) = TargetReader(KIND).read(body).gpus
+    assert (gpu.gpu_uuid, gpu.gpu_model) == ("a" * 4096, "MI?")
+
+
 def test_other_json_is_not_taken_for_it() -> None:
     assert KIND.score(b'{"models": []}', {}) == 0
     assert KIND.score(b'{"card0": 1}', {}) == 0
