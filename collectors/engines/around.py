@@ -27,7 +27,8 @@ class AroundEngine(ExpositionKind[P]):
     @property
     def aliases(self) -> Mapping[str, tuple[Alias, ...]]:
         """Canonical column or metric → its names."""
-        return aliases(self.engine)
+        found = aliases(self.engine)
+        return {column: tuple(found[column]) for column in self.yields if column in found}
 
     @property
     def impossible(self) -> Mapping[str, str]:

@@ -9,11 +9,10 @@ added up; the role keeps them apart. The frontend's gauges per worker are not re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from collectors.engines.forms import Form, FormsKind
+from collectors.engines.forms import Form, FormsKind, lines_starting
 from collectors.engines.layout import EngineLayout
 from collectors.engines.series import EnginePlace
 from collectors.engines.table import EngineKind, Named, Names
@@ -124,7 +123,7 @@ WORKER = _Worker(
 KIND = FormsKind(
     name="dynamo",
     forms=(
-        Form(re.compile(rb"^dynamo_frontend_", re.MULTILINE | re.IGNORECASE), FRONTEND),
-        Form(re.compile(rb"^dynamo_component_", re.MULTILINE | re.IGNORECASE), WORKER),
+        Form(lines_starting(b"dynamo_frontend_"), FRONTEND),
+        Form(lines_starting(b"dynamo_component_"), WORKER),
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -24,14 +23,20 @@ class Yielding(Kind, Protocol):
 class Form(NamedTuple):
     """One form of answer."""
 
-    sign: re.Pattern[bytes]
-    """Found in an answer of this form and in none of those that follow."""
+    sign: Callable[[bytes], bool]
+    """Whether an answer is of this form, or rather of one that follows. Asked at each scrape."""
     kind: Yielding
+
+
+def lines_starting(*starts: bytes) -> Callable[[bytes], bool]:
+    """Whether a line of an answer starts with one of these; substring searches alone, which are fast."""
+    inside = tuple(b"\n" + start for start in starts)
+    return lambda body: body.startswith(starts) or any(line in body for line in inside)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormsKind:
-    """A kind whose answers are read by the first form whose sign is in them, by the last where none is."""
+    """A kind whose answers are read by the first form whose sign they show, by the last where none does."""
 
     name: str
     forms: tuple[Form, ...]
@@ -54,7 +59,7 @@ class FormsKind:
         for form in self.forms:
             for column, names in aliases(form.kind).items():
                 found.setdefault(column, {}).update(dict.fromkeys(names))
-        return {column: tuple(names) for column, names in found.items()}
+        return {column: tuple(found[column]) for column in self.yields if column in found}
 
     @property
     def impossible(self) -> Mapping[str, str]:
@@ -85,7 +90,7 @@ class FormsKind:
         last = len(self.forms) - 1
 
         def read(body: bytes) -> Reading:
-            number = next((n for n, form in enumerate(self.forms) if form.sign.search(body)), last)
+            number = next((n for n, form in enumerate(self.forms) if form.sign(body)), last)
             if number not in readers:
                 readers[number] = self.forms[number].kind.reader()
             return readers[number](body)

@@ -11,11 +11,10 @@ Tokens go to a project where a series names one: the first of `PROJECT_LABELS` w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from collectors.engines.forms import Form, FormsKind
+from collectors.engines.forms import Form, FormsKind, lines_starting
 from collectors.engines.table import EngineKind, Named, Names
 from collectors.engines.usage import MeteredKind, MeteredPlace, UsageTable
 from collectors.exposition import Nowhere
@@ -130,11 +129,11 @@ KIND = FormsKind(
     name="otel",
     forms=(
         Form(
-            re.compile(rb'^(?:\{\s*")?gen_ai[._]server[._]', re.MULTILINE | re.IGNORECASE),
+            lines_starting(b"gen_ai_server_", b'{"gen_ai.server.', b'{"gen_ai_server_'),
             _kind(SERVER, _count("server_request_duration")),
         ),
         Form(
-            re.compile(rb'^(?:\{\s*")?gen_ai[._]client[._]', re.MULTILINE | re.IGNORECASE),
+            lines_starting(b"gen_ai_client_", b'{"gen_ai.client.', b'{"gen_ai_client_'),
             _kind(CLIENT, _count("client_operation_duration")),
         ),
     ),

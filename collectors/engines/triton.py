@@ -23,6 +23,10 @@ from collectors.source import Layout, Rows
 _MICROSECONDS = 1e-6
 _MILLISECONDS = 1e-3
 _FAILURES = "nv_inference_request_failure"
+_NO_QUEUE = (
+    "requests_waiting: this Triton shows no pending_request_count, so its queue is not known (queue times "
+    "give a mean, not how many wait)"
+)
 _DISAGREE = 0.02
 """Fraction and used ÷ max are of one iteration and should be equal; this much is rounding and timing."""
 
@@ -80,7 +84,10 @@ class _TritonLayout:
 
     def __init__(self, engine: EngineKind, places: tuple[EnginePlace, ...]) -> None:
         self._engine = engine.layout(places)
-        self.missing, self.notes = self._engine.missing, self._engine.notes
+        self.missing, notes = self._engine.missing, self._engine.notes
+        if "requests_waiting" in self.missing and any(place.model for place in places):
+            notes = (*notes, _NO_QUEUE)
+        self.notes = notes
         self.found_names = self._engine.found_names
         self._odd = OddValues()
         told: dict[tuple[str | None, str | None], dict[str, int]] = {}

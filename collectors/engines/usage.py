@@ -18,6 +18,7 @@ from collectors.exposition import Nowhere
 from collectors.plausible import COUNT
 from collectors.reading import UsageCounter, UsageKey
 from collectors.source import Layout, Rows, plain
+from collectors.support import Alias
 
 COUNTERS = UsageCounter._fields[1:]
 _SHOWN_MODELS = 5
@@ -156,6 +157,15 @@ class MeteredKind(AroundEngine[MeteredPlace]):
     usage: UsageTable
     no_value: frozenset[str] = frozenset({""})
     """Label values that mean "none"."""
+
+    @property
+    def aliases(self) -> Mapping[str, tuple[Alias, ...]]:
+        """As the engine kind's, and those of what is counted by project alone (`spend_usd_total`)."""
+        counted = {
+            counter: tuple(Alias(one if isinstance(one, str) else one.name, "", "") for one in names)
+            for counter, names in self.usage.counters.items()
+        }
+        return counted | dict(super().aliases)
 
     def wants(self, name: str) -> bool:
         """Whether a series of that name can say something."""

@@ -17,6 +17,8 @@ from collectors.source import Families, plain
 _SERVER = "server"
 OWN = frozenset({"vllm_num_incoming_requests_total", "vllm_routing_decisions_total"})
 """Names without that label which vLLM does not have."""
+NO_SERVER = "the router shows no figures of its servers: scrape the engines themselves"
+_INCOMING = "incoming"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +34,33 @@ class _Router(EngineKind):
     def place(self, name: str, labels: dict[str, str]) -> EnginePlace | Nowhere:
         """As the tables say, of a server; the process is the router's."""
         place = super().place(name, labels)
-        if isinstance(place, EnginePlace) and place.replica is None and not place.of_endpoint:
-            return Nowhere.UNOWNED
-        return place
+        if isinstance(place, Nowhere) or place.of_endpoint:
+            return place
+        if place.column == _INCOMING:
+            return place._replace(replica=None, model=None)
+        return place if place.replica is not None else Nowhere.UNOWNED
 
     def layout(self, places: tuple[EnginePlace, ...]) -> EngineLayout:
         """How values become rows, one a server: its gauges name no model, so several models are one row."""
+        if all(place.replica is None for place in places):
+            layout = super().layout(places)
+            layout.notes = (*layout.notes, NO_SERVER) if layout.notes else ()
+            return layout
         models: dict[str | None, set[str]] = {}
         for place in places:
             if place.model is not None:
                 models.setdefault(place.replica, set()).add(place.model)
         several = {replica for replica, names in models.items() if len(names) > 1}
         only = {replica: next(iter(names)) for replica, names in models.items() if len(names) == 1}
-        return super().layout(
-            tuple(
-                place._replace(model=None)
-                if place.replica in several
-                else place._replace(model=only.get(place.replica, place.model))
-                for place in places
-            )
-        )
+
+        def settled(place: EnginePlace) -> EnginePlace:
+            if place.column == _INCOMING:
+                return place._replace(of_endpoint=True)  # it is no row beside the servers
+            if place.replica in several:
+                return place._replace(model=None)
+            return place._replace(model=only.get(place.replica, place.model))
+
+        return super().layout(tuple(settled(place) for place in places))
 
 
 KIND = _Router(
@@ -69,6 +78,8 @@ KIND = _Router(
         # Typed as gauges there; they are counters of the servers.
         "prefix_cache_queries_total": ("gpu_prefix_cache_queries_total",),
         "prefix_cache_hits_total": ("gpu_prefix_cache_hits_total",),
+        # Of all servers; there without any of them, it makes a row.
+        _INCOMING: ("num_incoming_requests_total", "routing_decisions_total"),
     },
     histograms={"e2e": ("request_latency_seconds",)},
     endpoint=PROCESS,

@@ -102,6 +102,8 @@ def test_before_pending_requests_were_shown_waiting_is_not_known() -> None:
     )
     assert reading.engines == [EngineSample("triton", "engine", "1", "m", finished_error_total=2)]
     assert "requests_waiting" in reading.missing
+    assert any("no pending_request_count" in note for note in reading.notes)
+    assert not any("no pending_request_count" in note for note in read(ENSEMBLE).notes)
 
 
 def test_without_a_fraction_kv_use_is_used_of_max() -> None:

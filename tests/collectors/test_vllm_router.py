@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.engines.vllm_router import KIND
+from collectors.engines.vllm_router import KIND, NO_SERVER
 from collectors.reading import EngineSample, Reading
 from collectors.source import TargetReader
 
@@ -33,6 +33,12 @@ def test_each_server_is_a_replica_of_a_router() -> None:
         ),
         EngineSample("vllm_router", "router", B, None, requests_running=2, process_resident_bytes=7),
     ]  # fmt: skip
+
+
+def test_a_router_without_figures_of_servers_is_no_failure_and_says_what_to_do() -> None:
+    reading = read('vllm:num_incoming_requests_total{model="m"} 9')
+    assert reading.engines == [EngineSample("vllm_router", "router", "0", None)]
+    assert NO_SERVER in reading.notes
 
 
 def test_what_names_no_server_is_nobodys() -> None:
