@@ -1,7 +1,8 @@
 -- purpose: which engines are on which GPU, and what they reserve of its memory
 -- parameters: since (GPU samples), engines_since (engine samples), now
 -- grain: GPU or MIG instance that has an engine or a configured reservation
--- An engine is placed by target.gpus (UUID, UUID/instance, MIG-UUID/instance/…, host/index), else by its pod.
+-- An engine is placed by target.gpus (UUID, UUID/instance, MIG-UUID/instance/…, host/index), else by its pod, else
+-- by its process; by what stands in engine_gpu, and, as soon as the samples are there, by the same names here.
 -- reservation_ratio: the engine's own word, else as configured for it; summed over the engine targets on the
 -- GPU; NULL when none is known. A GPU target's configured ratio stands for GPUs that no engine reserves.
 -- all_known: no engine without a known reservation is beside them.
@@ -48,6 +49,11 @@ WITH replica AS (
   FROM placed_engine e JOIN gpu_pod p ON p.pod = e.pod
   WHERE coalesce(len(e.gpus), 0) = 0
     AND (e.namespace IS NULL OR p.namespaces IS NULL OR list_contains(string_split(p.namespaces, ','), e.namespace))
+  UNION
+  SELECT k.gpu_uuid, k.mig_instance, k.target
+  FROM engine_gpu k JOIN placed_engine e USING (target) SEMI JOIN gpu USING (gpu_uuid, mig_instance)
+  WHERE k.last_seen > $engines_since AND k.first_seen <= $now
+    AND k.source = CASE WHEN len(e.gpus) > 0 THEN 'config' WHEN e.pod IS NOT NULL THEN 'pod' ELSE 'process' END
 ), reserved AS (
   SELECT p.gpu_uuid, p.mig_instance, arg_max(e.engine, e.reservation_ratio) AS engine,
          arg_max(e.target, e.reservation_ratio) AS engine_target, arg_max(e.model, e.reservation_ratio) AS model,

@@ -3,5 +3,5 @@
 -- grain: one row; NULLs without targets
 SELECT max(interval_seconds) AS longest_seconds,
        bool_or(coalesce(len(gpus), 0) > 0 OR memory_reservation_ratio IS NOT NULL OR contains(labels, '"pod"'))
-         AS may_reserve
+         OR EXISTS (SELECT 1 FROM engine_gpu WHERE source = 'process') AS may_reserve
 FROM target WHERE gone_at IS NULL
