@@ -92,9 +92,11 @@ class Api:
 
     def server_time(self) -> float:
         """The server's clock, Unix seconds. Raises ApiError."""
-        scalar = self._query("time()", {})
+        found = self._query("time()", {"nocache": "1"})
         try:
-            return float(scalar[0])
+            # Prometheus answers with a scalar, [time, value]; VictoriaMetrics with a series without labels.
+            _, value = found[0]["value"] if isinstance(found[0], dict) else found
+            return float(value)
         except (TypeError, ValueError, LookupError):
             raise ApiError("the answer to time() holds no time") from None
 

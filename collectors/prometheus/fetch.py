@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,8 +11,9 @@ from collectors.prometheus.names import OF_EVERY_TARGET, Wanted, selector, wante
 from collectors.prometheus.upstream import Found, Identity, Upstreams
 from collectors.target import Target
 
-NAMES_EVERY_SECONDS = 300.0
-"""New names come with new exporters and versions, not with scrapes."""
+NAMES_EVERY_SECONDS = (5.0, 60.0)
+"""New names come with new exporters and versions, and with an engine's first request, not with each scrape.
+After a new one there may be more: the time to the next look is doubled from the first to the second."""
 
 SAMPLES_PER_ANSWER = 100_000
 """About 5 MB of JSON: reading it keeps other threads waiting for some 50 ms."""
@@ -56,6 +56,8 @@ class Fetcher:
     known: set[Identity] = field(default_factory=set)
     """Targets that are read though they show nothing at the moment."""
     back_off_seconds: float = BACK_OFF_SECONDS
+    of_past: bool = False
+    """The names of all that is asked for are looked up before the first stretch of it."""
     stopped: threading.Event = field(default_factory=threading.Event)
     _upstreams: Upstreams = field(default_factory=Upstreams)
     _seconds: float = FIRST_STRETCH_SECONDS
@@ -63,8 +65,9 @@ class Fetcher:
     """What was too much once is not tried again for a while."""
     _parts: int = 1
     _wanted: Wanted = NOTHING_YET
-    _named_at: float | None = None
-    _named_from: int = 0
+    _names_wait: float = NAMES_EVERY_SECONDS[0]
+    _named: tuple[int, int] = (0, 0)
+    """From when to when names were looked up."""
     _jobs: set[str] = field(default_factory=set)
     _partial: int = 0
 
@@ -85,6 +88,7 @@ class Fetcher:
         attempt = 1
         while True:
             try:
+                begin_ms = self._know_names(begin_ms, end_ms)
                 return self._once(begin_ms, min(end_ms, begin_ms + round(self._seconds * 1000)))
             except ApiError as error:
                 less = error.too_much and self._less((end_ms - begin_ms) / 1000)
@@ -106,8 +110,7 @@ class Fetcher:
         return False
 
     def _once(self, begin_ms: int, end_ms: int) -> Stretch:
-        matchers = self.source.prometheus.matchers if self.source.prometheus is not None else ""
-        self._know_names(begin_ms, end_ms, matchers)
+        matchers = self._matchers
         telling, shared = self._wanted
         answers = []
         step = max(-(-len(telling) // self._parts), 1)
@@ -131,20 +134,26 @@ class Fetcher:
             notes += (f"{found.pairs} targets are shown by an HA pair, one replica of each is read",)
         return Stretch(end_ms, found, samples, sum(answer.size for answer in answers), notes + found.odd)
 
-    def _know_names(self, begin_ms: int, end_ms: int, matchers: str) -> None:
-        now = time.monotonic()
-        if (
-            self._named_at is None
-            or now - self._named_at > NAMES_EVERY_SECONDS
-            or begin_ms < self._named_from
-        ):
-            names = self.api.names(begin_ms / 1000, end_ms / 1000, matchers)
-            found = wanted(names)
-            if self._named_at is not None:  # one that paused is still asked for
-                found = wanted((*names, *self._wanted.telling, *self._wanted.shared))
-            self._wanted, self._named_at = found, now if found.telling else None
-            self._named_from = begin_ms
-            self._longest, self._parts = min(2 * self._longest, LONGEST_SECONDS), max(self._parts // 2, 1)
+    @property
+    def _matchers(self) -> str:
+        return self.source.prometheus.matchers if self.source.prometheus is not None else ""
+
+    def _know_names(self, begin_ms: int, end_ms: int) -> int:
+        """Look the names up when it is time. From where on to read: earlier when there are new ones, whose
+        targets may have begun since the last look."""
+        covered = begin_ms >= self._named[0] and (end_ms <= self._named[1] or not self.of_past)
+        if covered and abs(end_ms - self._named[1]) < self._names_wait * 1000:
+            return begin_ms
+        # One that paused is still asked for.
+        names = {*self.api.names(begin_ms / 1000, end_ms / 1000, self._matchers), *self._wanted.telling}
+        found = wanted(names.union(self._wanted.shared))
+        fresh, self._wanted = found != self._wanted, found
+        first, last = NAMES_EVERY_SECONDS
+        self._names_wait = first if fresh or not found.telling else min(2 * self._names_wait, last)
+        looked_up_to = self._named[1]
+        self._named = (begin_ms, end_ms)
+        self._longest, self._parts = min(2 * self._longest, LONGEST_SECONDS), max(self._parts // 2, 1)
+        return min(begin_ms, looked_up_to) if fresh and looked_up_to and not self.of_past else begin_ms
 
     def _warned(self, answers: list[Answer]) -> tuple[str, ...]:
         warnings = tuple(dict.fromkeys(warning for answer in answers for warning in answer.warnings))

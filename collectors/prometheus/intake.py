@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.batch import Scraped
@@ -74,9 +74,19 @@ class Intake:
             await asyncio.to_thread(ingest.commit, batch, also)
 
     async def prime(
-        self, ingest: Ingest, fetcher: Fetcher, thread: OwnThread, at_ms: int, live: bool
+        self,
+        ingest: Ingest,
+        fetcher: Fetcher,
+        thread: OwnThread,
+        at_ms: int,
+        *,
+        live: bool,
+        but: Collection[str] = (),
     ) -> None:
-        """Let `ingest` know what each target showed last, up to `at_ms`: increases count from there."""
+        """Let `ingest` know what each target showed last, up to `at_ms`: increases count from there.
+
+        `but`: targets of which it knows something newer.
+        """
         begin = at_ms - BEFORE_MS
         newest: dict[Identity, Scrape] = {}
         while begin < at_ms:
@@ -85,8 +95,9 @@ class Intake:
             if live:
                 await self.list_new(stretch, fetcher)
             begin = stretch.end_ms
-        targets = {self.name(identity): self.derived(identity) for identity in newest}
-        batch = await thread.run(self._read, ingest, targets, list(newest.values()))
+        last = [scrape for identity, scrape in newest.items() if self.name(identity) not in but]
+        targets = {self.name(scrape.identity): self.derived(scrape.identity) for scrape in last}
+        batch = await thread.run(self._read, ingest, targets, last)
         async with self.committing:
             await asyncio.to_thread(ingest.prime, batch)
 

@@ -60,6 +60,11 @@ class Past:
         """Live pulling begins here; 0 before there is any span."""
         return max((span.end_ms for span in self.spans), default=0)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is something left to be read."""
+        return any(span.done_ms < span.end_ms for span in self.spans)
+
     async def leave(self, begin_ms: int, end_ms: int) -> None:
         """Leave a span to be read here."""
         async with self.intake.committing:

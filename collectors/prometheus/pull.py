@@ -8,9 +8,10 @@ counted twice at the seam.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from collectors.batch import Scraped
 from collectors.fetch import Fetched
@@ -69,6 +70,8 @@ class Puller:
     _cut_ms: int | None = None
     """Live pulling has come to here; None before the first pull."""
     _began_ms: int = 0
+    _told: tuple[str, ...] | None = None
+    """The notes that stand in table `target`."""
 
     def __post_init__(self) -> None:
         self._settings = self.source.prometheus or PrometheusSettings()
@@ -76,11 +79,12 @@ class Puller:
         self._thread = OwnThread(limit)
         self.intake = Intake(self.source, self.committing, self.names, self.listed)
         self._fetcher = self._new_fetcher()
-        self.past = Past(self.intake, self.ingest, self._new_fetcher, OwnThread(limit), self.clock)
+        of_past = partial(self._new_fetcher, of_past=True)
+        self.past = Past(self.intake, self.ingest, of_past, OwnThread(limit), self.clock)
 
-    def _new_fetcher(self) -> Fetcher:
+    def _new_fetcher(self, of_past: bool = False) -> Fetcher:
         known = set(self.intake.identities.values())
-        return Fetcher(self.source, Api(self.source), known, self.back_off_seconds)
+        return Fetcher(self.source, Api(self.source), known, self.back_off_seconds, of_past)
 
     def restore(self) -> None:
         """Go on where an earlier process on this store ended. Reads the store; `intake.targets` is what it
@@ -125,13 +129,20 @@ class Puller:
                 self._fetcher.close()
                 self._fetcher = self._new_fetcher()
         fetched = Fetched(200 if error is None else None, b"", loop.time() - started, error)
-        reading = None
-        if error is None:
-            told = tuple(dict.fromkeys(notes))
-            reading = Reading(PROMETHEUS, ROLE, [], [], [], samples, 0, 0, (), told)
+        told = self._told if error is not None else tuple(dict.fromkeys(notes))
+        reading = Reading(PROMETHEUS, ROLE, [], [], [], samples, 0, 0, (), told) if error is None else None
+
+        def also(writer: Writer, _: Sequence[Scraped]) -> None:
+            if told is not None and told != self._told:
+                writer.run(
+                    "describe_target", target=self.source.name, found_kind=PROMETHEUS, role=ROLE, missing=[],
+                    notes=list(told), found_names="{}",
+                )  # fmt: skip
+
         async with self.committing:
             row = Scraped(self.source, began, fetched, reading, error, size or None)
-            await asyncio.to_thread(self.ingest.commit, [row])
+            await asyncio.to_thread(self.ingest.commit, [row], also)
+        self._told = told
 
     async def _complete_up_to(self, notes: list[str]) -> int:
         """Up to where samples are complete, by the server's clock; notes where that differs from ours.
@@ -168,10 +179,14 @@ class Puller:
                 await self._take(stretch)
             await self._prime(cut)
             await self._leave(max(newest, cut - max(backfill, AT_LEAST_BACK_MS)), cut)
+        elif self.past.unfinished:
+            # What was restored of a target without a live row is from somewhere in the past.
+            live = {name for name, last in self._last_ms.items() if last > self.past.end_ms}
+            await self._prime(self.past.end_ms, live)
         self._cut_ms, self._began_ms = self._cut_ms or newest, cut
 
-    async def _prime(self, at_ms: int) -> None:
-        await self.intake.prime(self.ingest, self._fetcher, self._thread, at_ms, live=True)
+    async def _prime(self, at_ms: int, but: Collection[str] = ()) -> None:
+        await self.intake.prime(self.ingest, self._fetcher, self._thread, at_ms, live=True, but=but)
 
     async def _leave(self, begin_ms: int, end_ms: int) -> None:
         await self.past.leave(begin_ms, end_ms)

@@ -100,15 +100,19 @@ def prometheus_server(
     *,
     interval_seconds: float = 1,
     deadline_seconds: float = 30,
+    scrape_configs: Sequence[Mapping[str, Any]] | None = None,
 ) -> Iterator[Prometheus]:
     """Run Prometheus on the target URLs; yields it when it answers.
 
-    Each series carries the label `target` = the URL it was scraped from. Raises RuntimeError with the end
-    of its log when it does not come up.
+    Each series carries the label `target` = the URL it was scraped from. `scrape_configs`: Prometheus' own,
+    instead of the target URLs. Raises RuntimeError with the end of its log when it does not come up.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "prometheus.yml"
-    config.write_text(json.dumps(_configuration(targets, interval_seconds)))  # JSON is YAML
+    configuration = _configuration(targets, interval_seconds)
+    if scrape_configs is not None:
+        configuration["scrape_configs"] = list(scrape_configs)
+    config.write_text(json.dumps(configuration))  # JSON is YAML
     log_path = folder / "prometheus.log"
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     command += ["--web.listen-address=127.0.0.1:0", "--log.level=info"]
