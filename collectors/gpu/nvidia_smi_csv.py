@@ -139,7 +139,8 @@ def _header(line: str) -> _Header | None:
 
 class _File:
     def __init__(self) -> None:
-        self._gpus: dict[tuple[str, str], GpuSample] = {}
+        self._last: dict[str, tuple[Who, _Header, list[str]]] = {}
+        """The last row of each GPU, by UUID."""
         self._processes: dict[tuple[str, int], GpuProcess] = {}
         self._found: dict[str, str] = {}
         self._notes = Notes()
@@ -175,8 +176,9 @@ class _File:
             self._notes.add(f"{outside} lines stand outside of any table and are passed over")
         if self._repeated:
             self._notes.add("GPUs stand several times: of each the last row counts")
+        gpus = {(uuid, ""): self._sample(*last) for uuid, last in self._last.items()}
         return reading(
-            NvidiaSmiCsv.name, self._gpus, self._processes.values(), lines=self._lines,
+            NvidiaSmiCsv.name, gpus, self._processes.values(), lines=self._lines,
             rejected=self._rejected, yields=NvidiaSmiCsv.yields, found=self._found, notes=self._notes,
         )  # fmt: skip
 
@@ -198,11 +200,16 @@ class _File:
         row = dict(zip(header.names, cells, strict=True))
         if header.of_processes:
             self._process(row, dict(zip(header.names, header.units, strict=True)))
-        else:
-            self._gpu(header, row, number)
-
-    def _gpu(self, header: _Header, row: Mapping[str, str], number: int) -> None:
+            return
         who = self._who(row, number)
+        self._repeated |= who.uuid in self._last
+        if who.uuid in self._last or len(self._last) < ROWS_CAP:
+            self._last[who.uuid] = who, header, cells
+        else:
+            self._notes.add(f"GPUs past the first {ROWS_CAP} are left out")
+
+    def _sample(self, who: Who, header: _Header, cells: list[str]) -> GpuSample:
+        row = dict(zip(header.names, cells, strict=True))
         values: dict[str, float | None] = {}
         units = dict(zip(header.names, header.units, strict=True))
         spelled = dict(zip(header.names, header.spelled, strict=True))
@@ -215,12 +222,7 @@ class _File:
             values["throttle_reasons"] = mask_of((_FLAGS[field], row[field]) for field in flags)
             self._found.setdefault("throttle_reasons", f"{flags[0]} …")
         self._ill(row, who)
-        key = (who.uuid, "")
-        self._repeated |= key in self._gpus
-        if key in self._gpus or len(self._gpus) < ROWS_CAP:
-            self._gpus[key] = gpu_sample(who, values, self._notes)
-        else:
-            self._notes.add(f"GPUs past the first {ROWS_CAP} are left out")
+        return gpu_sample(who, values, self._notes)
 
     def _who(self, row: Mapping[str, str], number: int) -> Who:
         uuid, index = said(row.get("uuid") or row.get("gpu_uuid")), index_of(row.get("index"))
