@@ -3,8 +3,9 @@
  * The world is the text file $NVML_WORLD, `key=value` a line, read anew at each call: a test changes it between
  * two polls. A GPU is named by its number ("0"), its MIG device K "0.mig.K"; what is said of it is "0.temperature".
  * What is not said is not supported. `init`, `count` and `driver` are the machine's.
- *   FUNCTION.crash=1, FUNCTION.hang=1      any call of that function
- *   NAME.error.FUNCTION=15                 one GPU or MIG device answers a function with that nvmlReturn_t
+ *   FUNCTION.crash=1, FUNCTION.hang=1      any call of that function; it hangs until that is taken away
+ *   NAME.hang.FUNCTION=1                   one GPU or MIG device hangs in that function
+ *   NAME.error.FUNCTION=15                 or answers it with that nvmlReturn_t
  * Each call is a line "NAME FUNCTION" in $NVML_CALLS, where that is set.
  *
  *   gcc -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 nvml_stub.c
@@ -60,6 +61,8 @@ static int begin(const char *name, const char *function) {
     snprintf(key, sizeof key, "%s.crash", function);
     if (number_of(key, &code) && code) raise(SIGSEGV);
     snprintf(key, sizeof key, "%s.hang", function);
+    while (number_of(key, &code) && code) usleep(20000);
+    snprintf(key, sizeof key, "%s.hang.%s", name, function);
     while (number_of(key, &code) && code) usleep(20000);
     snprintf(key, sizeof key, "%s.error.%s", name, function);
     code = OK;

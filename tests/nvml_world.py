@@ -127,9 +127,9 @@ class Polls:
     async def fetch(self, timeout_seconds: float = 10.0) -> Fetched:
         return await self.way.fetch(NVML.model_copy(update={"timeout_seconds": timeout_seconds}))
 
-    async def reading(self) -> Reading:
+    async def reading(self, timeout_seconds: float = 10.0) -> Reading:
         """What a poll says that must not fail."""
-        fetched = await self.fetch()
+        fetched = await self.fetch(timeout_seconds)
         assert fetched.error is None
         return self._read(fetched.body)
 

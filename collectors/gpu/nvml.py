@@ -7,6 +7,7 @@ Names and units: nvml.h, and the docstrings of nvidia-ml-py. What only a kernel 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from collectors.gpu import nvml_words
 from collectors.gpu.entities import ABOUT, Device, GpuPlace, Unit, short_host
 from collectors.gpu.layout import GpuLayout
 from collectors.gpu.table import BITS, BYTE, CELSIUS, MEGAHERTZ, MILLIJOULE, PERCENT, Named
+from collectors.plausible import GPU_BYTES
 from collectors.reading import GpuProcess, Reading
 from collectors.source import Families
 from collectors.support import Alias
@@ -79,6 +81,8 @@ _SINCE = {
 
 WITH_RESERVE = "nvmlDeviceGetMemoryInfo.used"
 
+_BEGINNING = re.compile(rb'\s*\{\s*"nvml"\s*:')
+
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 Pid = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -138,7 +142,7 @@ class NvmlKind:
     def score(self, body: bytes, families: Families) -> int:
         """1 for an answer of the gateway."""
         del families
-        return int(body.lstrip()[:20].replace(b" ", b"").startswith(b'{"nvml":'))
+        return int(_BEGINNING.match(body) is not None)
 
     def reader(self) -> Callable[[bytes], Reading]:
         """A reader with its own memory of GPUs."""
@@ -208,7 +212,10 @@ def _processes(gpu: _Gpu, identities: Mapping[tuple[Any, str], str]) -> Iterator
     for (instance_name, pid, kind), process in seen.items():
         uuid = identities.get((gpu.index, instance_name)) or gpu.uuid
         if uuid is not None:
-            used = None if process.bytes in NO_VALUE else process.bytes
+            low, high = GPU_BYTES
+            used = process.bytes
+            if used in NO_VALUE or (used is not None and not low <= used <= high):
+                used = None
             yield GpuProcess(uuid, instance_name, pid, process.name, used, kind)
 
 
@@ -245,7 +252,7 @@ def _notes(answer: _Answer) -> Iterator[str]:
         )
     passing = {*nvml_words.PASSING, *_SAID_ELSEWHERE}
     odd = {
-        f"{name}: {nvml_words.code_words(code)}"
+        f"{name} fails with error {code}: what it says is not known"
         for _, part in parts
         for name, code in part.errors.items()
         if code not in passing

@@ -1,14 +1,16 @@
 """What NVIDIA's driver says of the GPUs of this machine: a program of its own, and the one file that calls
 `pynvml`.
 
-A process of its own because calls can hang in the driver (gpu-monitoring-tools #46) and can crash the process
-after a GPU was reset (LibreHardwareMonitor #2523): whoever started it can end it. It imports nothing of ours
-and initialises NVML once. A line on standard input asks; one line answers, `ASKED WORD JSON`, and gives back
-what was asked (any text without a space), so that a late answer is told from the next one:
+A process of its own because the driver's library can crash it after a GPU was reset (LibreHardwareMonitor
+#2523) and can hang for good (gpu-monitoring-tools #46): whoever started it can end it. It imports nothing of
+ours and initialises NVML once. A line on standard input asks, `NUMBER SECONDS`: all GPUs at the same time,
+each in a thread of its own, so that one that hangs holds up no other; what has not answered after so many
+seconds is left out, and not asked again before it has. One line answers, `NUMBER WORD JSON`:
 
     ok      the driver's own figures, by the names and in the units of NVML
     renew   the same; a new process would see more, for GPUs were lost or have moved
-    failed  {"code", "call"}, or {"package": "missing" | "old"}, or {"fault": words}; the program then ends
+    wait    {"code"}: no GPU can be read, and one at least hangs
+    failed  {"code"}, {"package": "missing" | "old"} or {"fault": words}; the program then ends
 
 It ends when standard input does, so it does not outlive its parent.
 """
@@ -18,7 +20,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +31,8 @@ UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6
 FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED = 13, 15, 16
 LOST = (GPU_IS_LOST, RESET_REQUIRED)
 MOVED = (INVALID_ARGUMENT, NOT_FOUND)
-PASSING = (10, 19, 21, 27)
+TIMEOUT = 10
+PASSING = (TIMEOUT, 19, 21, 27)
 """Timeout, in use, no data, not ready: another way of asking helps no more than the next poll does."""
 
 PIDS_OF_THE_HOST = "pid:[4026531836]"
@@ -88,19 +93,37 @@ PROCESSES = {
 
 
 class LostError(Exception):
-    """This GPU does not answer any more."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
+    """This GPU does not answer any more; holds the nvmlReturn_t."""
 
 
 class FailedError(Exception):
-    """NVML as a whole cannot be used; `said` is told to the parent."""
+    """NVML as a whole cannot be used; holds what to tell the parent."""
 
-    def __init__(self, said: dict[str, object]) -> None:
-        super().__init__(said)
-        self.said = said
+
+class Asking(threading.Thread):
+    """One GPU at one poll."""
+
+    def __init__(self, gpu: Callable[[int], dict[str, object]], index: int) -> None:
+        super().__init__(daemon=True)
+        self._gpu = gpu
+        self._index = index
+        self._told: dict[str, object] | None = None
+        self._error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Ask."""
+        try:
+            self._told = self._gpu(self._index)
+        except Exception as error:  # noqa: BLE001 (raised again where the answer is awaited)
+            self._error = error
+
+    def told_by(self, end: float) -> dict[str, object] | None:
+        """What it says; None when it has not by then (of the monotonic clock). Raises what asking raised."""
+        self.join(max(0.0, end - time.monotonic()))
+        if self._error is not None:
+            raise self._error
+        return self._told
 
 
 class Nvml:
@@ -124,34 +147,49 @@ class Nvml:
         self._lost: dict[int, dict[str, object]] = {}
         self._uuids: dict[int, str] = {}
         """Index → UUID, as last seen: a lost GPU does not tell it."""
-        self._facts: dict[str, dict[str, object]] = {}
-        """UUID → what does not change."""
         self._driver = self._attempt("nvmlSystemGetDriverVersion")[0]
         self.pids_are_ours = _pids_are_ours()
+        self._asking: dict[int, Asking] = {}
 
-    def poll(self) -> tuple[str, dict[str, object]]:
-        """All GPUs once: `ok` or `renew`, and what to tell. Raises FailedError when no GPU can be read."""
+    def poll(self, seconds: float) -> tuple[str, dict[str, object]]:
+        """All GPUs once: the word and what to tell. Raises FailedError when no GPU can be read."""
+        end = time.monotonic() + seconds
         count = int(self._whole("nvmlDeviceGetCount"))
-        gpus = [self._lost.get(index) or self._gpu(index) for index in range(count)]
-        failed = [gpu for gpu in gpus if "code" in gpu]
+        self._asking = {index: asking for index, asking in self._asking.items() if asking.is_alive()}
+        begun = {
+            index: Asking(self._gpu, index)
+            for index in range(count)
+            if index not in self._asking and index not in self._lost
+        }
+        self._asking |= begun
+        gpus = [
+            begun[index].told_by(end) if index in begun else self._lost.get(index) for index in range(count)
+        ]
+        told = [gpu or self._unread(index, TIMEOUT) for index, gpu in enumerate(gpus)]
+        failed = [gpu for gpu in told if "code" in gpu]
         if len(failed) == count:
-            raise FailedError(
-                dict(failed[0]) if failed else {"code": NOT_FOUND, "call": "nvmlDeviceGetCount"}
-            )
+            if self.hangs:
+                return "wait", {"code": TIMEOUT}
+            raise FailedError(failed[0] if failed else {"code": NOT_FOUND})
         renew = any(gpu["code"] in (*LOST, *MOVED) for gpu in failed)
-        said = {"nvml": 1, "host": socket.gethostname(), "driver": self._driver, "gpus": gpus}
+        said = {"nvml": 1, "host": socket.gethostname(), "driver": self._driver, "gpus": told}
         return "renew" if renew else "ok", said
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a GPU has not answered yet."""
+        return any(asking.is_alive() for asking in self._asking.values())
 
     def shut_down(self) -> None:
         """The polite end."""
         self._attempt("nvmlShutdown")
 
     def _gpu(self, index: int) -> dict[str, object]:
-        """One GPU, or its `code` and `call` where it cannot be read."""
+        """One GPU, or its `code` where it cannot be read."""
         try:
             handle, uuid, code = self._found(index)
             if not code:
-                gpu = {"index": index, "uuid": uuid, **self._named(uuid, handle)}
+                gpu = {"index": index, "uuid": uuid, "name": self._attempt("nvmlDeviceGetName", handle)[0]}
                 part = Part(self, uuid or index, handle)
                 for ways in READS:
                     part.read(ways)
@@ -164,11 +202,14 @@ class Nvml:
                     return gpu
                 code = code or NOT_FOUND
         except LostError as error:
-            code = error.code
-        told: dict[str, object] = {"index": index, "uuid": self._uuids.get(index), "code": code}
+            code = error.args[0]
+        told = self._unread(index, code)
         if code in LOST:
             self._lost[index] = told  # not touched again by this process: a GPU off the bus can hang it
         return told
+
+    def _unread(self, index: int, code: int) -> dict[str, object]:
+        return {"index": index, "uuid": self._uuids.get(index), "code": code}
 
     def _found(self, index: int) -> tuple[Any, str | None, int]:
         """Handle and UUID of the GPU at that index, and 0; or the error."""
@@ -179,15 +220,6 @@ class Nvml:
         if uuid is not None:
             self._uuids[index] = uuid
         return handle, uuid, 0 if code == NOT_SUPPORTED else code
-
-    def _named(self, uuid: str | None, handle: Any) -> dict[str, object]:
-        facts = self._facts.get(uuid or "")
-        if facts is None:
-            name, code = self._attempt("nvmlDeviceGetName", handle)
-            facts = {"name": name}
-            if uuid and not code:
-                self._facts[uuid] = facts
-        return facts
 
     def _mig_devices(self, gpu: "Part", handle: Any) -> Iterable[dict[str, object]]:
         mode = gpu.value(*_plain("nvmlDeviceGetMigMode"))
@@ -215,7 +247,7 @@ class Nvml:
         try:
             return getattr(self._nvml, function)()
         except self._nvml.NVMLError as error:
-            raise FailedError({"code": int(error.value), "call": function}) from None
+            raise FailedError({"code": int(error.value)}) from None
 
     def _attempt(self, function: str, *arguments: Any) -> tuple[Any, int]:
         """What a call gives and 0, or None and its nvmlReturn_t. Raises LostError, FailedError."""
@@ -235,7 +267,7 @@ class Nvml:
         if code in LOST:
             raise LostError(code)
         if code == UNINITIALIZED:
-            raise FailedError({"code": code, "call": function})
+            raise FailedError({"code": code})
         return None, code
 
     def ask(self, key: object, handle: Any, read: Read) -> tuple[Any, int]:
@@ -325,12 +357,12 @@ def _name(pid: int) -> str | None:
         return None
 
 
-def _answer(nvml: Nvml | None) -> tuple[Nvml | None, str, dict[str, object]]:
+def _answer(nvml: Nvml | None, seconds: float) -> tuple[Nvml | None, str, dict[str, object]]:
     try:
         nvml = nvml or Nvml()
-        return nvml, *nvml.poll()
+        return nvml, *nvml.poll(seconds)
     except FailedError as error:
-        return nvml, "failed", error.said
+        return nvml, "failed", error.args[0]
     except Exception as error:  # noqa: BLE001 (told to the parent, which shows it)
         return nvml, "failed", {"fault": f"{type(error).__name__}: {error}"}
 
@@ -342,14 +374,17 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out, Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         nvml, word = None, "ok"
-        for asked in sys.stdin:
-            nvml, word, said = _answer(nvml)
-            out.write(f"{asked.strip()} {word} {json.dumps(said, separators=(',', ':'))}\n")
+        for line in sys.stdin:
+            number, seconds = line.split()
+            nvml, word, said = _answer(nvml, float(seconds))
+            out.write(f"{number} {word} {json.dumps(said, separators=(',', ':'))}\n")
             out.flush()
             if word == "failed":
                 break
-        if nvml is not None and word != "failed":
-            nvml.shut_down()
+    if nvml is not None and nvml.hangs:
+        os._exit(0)  # nothing else ends while a thread hangs in the driver
+    if nvml is not None and word != "failed":
+        nvml.shut_down()
 
 
 if __name__ == "__main__":

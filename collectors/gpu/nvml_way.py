@@ -29,6 +29,9 @@ from sql.store import Store
 START_SECONDS = 30.0
 """For the first answer: without persistence mode the driver is loaded first, one or two seconds a GPU."""
 
+OF_THE_DEADLINE = 0.8
+"""How much of it the child may wait for a GPU that hangs, so that the others are still told in time."""
+
 END_SECONDS = 1.0
 """How long a child may take to end; whoever hangs in the driver takes for ever."""
 
@@ -66,7 +69,7 @@ class Answer(NamedTuple):
     """What the child said."""
 
     word: str
-    """ok, renew or failed."""
+    """ok, renew, wait or failed."""
     body: bytes
 
 
@@ -102,11 +105,18 @@ class Child:
         """Whether it is dead, and no zombie either."""
         return self._process.returncode is not None
 
-    async def ask(self) -> Answer:
-        """Ask once. Raises EndedError; is cancelled at the caller's deadline, and can be asked again then."""
+    async def ask(self, seconds: float) -> Answer:
+        """Ask once. Raises EndedError, and TimeoutError when no answer comes in that time.
+
+        It can be asked again after a TimeoutError: what comes too late is not taken for the next answer.
+        """
+        async with asyncio.timeout(seconds):
+            return await self._ask(seconds * OF_THE_DEADLINE)
+
+    async def _ask(self, seconds: float) -> Answer:
         self._asked += 1
         try:
-            self._stdin.write(b"%d\n" % self._asked)
+            self._stdin.write(b"%d %.3f\n" % (self._asked, seconds))
             await self._stdin.drain()
             while True:
                 line = await self._stdout.readline()
@@ -204,8 +214,7 @@ class NvmlWay:
             except OSError as error:
                 return b"", f"the program that asks NVML cannot be started: {error.strerror}"
         try:
-            async with asyncio.timeout(timeout_seconds):
-                answer = await child.ask()
+            answer = await child.ask(timeout_seconds)
         except TimeoutError:
             if not child.has_answered and self._clock() - child.started < START_SECONDS:
                 return b"", nvml_words.STARTING
@@ -218,6 +227,8 @@ class NvmlWay:
             pause = SLOWLY if nvml_words.is_slow(said) else AGAIN
             return b"", await self._give_up(child, nvml_words.failure_words(said), pause, politely=True)
         self._failure, self._failures = None, 0
+        if answer.word == "wait":
+            return b"", nvml_words.failure_words(json.loads(answer.body))
         self._renew_when_due(child, asked_for=answer.word == "renew")
         return answer.body, None
 
@@ -256,10 +267,9 @@ class NvmlWay:
         except OSError:
             return  # the old one goes on
         try:
-            async with asyncio.timeout(START_SECONDS):
-                assert to_end is not None
-                answer = await to_end.ask()
-            if answer.word != "failed":
+            assert to_end is not None
+            answer = await to_end.ask(START_SECONDS)
+            if answer.word in ("ok", "renew"):
                 async with self._lock:
                     to_end, self._child = self._child, to_end
         except (TimeoutError, EndedError):

@@ -9,7 +9,8 @@ NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND = 3, 4, 13
 GPU_IS_LOST, RESET_REQUIRED = 15, 16
 MOVED = (2, 6)
 """Invalid argument, not found."""
-PASSING = frozenset({10, 19, 21, 27})
+TIMEOUT = 10
+PASSING = frozenset({TIMEOUT, 19, 21, 27})
 """Timeout, in use, no data, not ready: gone at the next poll, as a rule."""
 
 SLOW_CODES = frozenset({9, 12, 18})
@@ -19,7 +20,7 @@ CODES: Mapping[int, str] = {
     NO_PERMISSION: "no permission to see the GPUs; run infermeter as a user who can run `nvidia-smi`",
     6: "there is no GPU here that it can see; `nvidia-smi -L` lists them",
     9: "the NVIDIA kernel module is not loaded; `nvidia-smi` says why",
-    10: "the NVIDIA driver took too long over an answer of its own",
+    TIMEOUT: "the NVIDIA driver answers for no GPU; look at `dmesg` (XID 119 or 120: reset them, or reboot)",
     12: "no NVIDIA driver on this machine",
     GPU_IS_LOST: "has fallen off the bus (XID 79 in `dmesg`, as a rule): drain and reboot the machine",
     RESET_REQUIRED: "must be reset: `nvidia-smi --gpu-reset`, or reboot the machine",
@@ -54,6 +55,8 @@ def gpu_words(index: int, uuid: str | None, code: int) -> str:
     gpu = f"GPU {index}" + (f" ({uuid})" if uuid else "")
     if code in (GPU_IS_LOST, RESET_REQUIRED):
         return f"{gpu} {code_words(code)}"
+    if code == TIMEOUT:
+        return f"{gpu} hangs in the driver (XID 119 or 120 in `dmesg`, as a rule): reset it, or reboot"
     if code in MOVED:
         return f"{gpu} is not where it was: GPUs are looked for anew"
     return f"{gpu} cannot be read: {code_words(code)}"

@@ -115,7 +115,9 @@ def test_a_process_that_the_gpu_and_its_mig_device_show_is_one() -> None:
 
 def test_the_same_note_is_said_once_for_many_gpus() -> None:
     broken = {"errors": {"nvmlDeviceGetPowerUsage": 17}}
-    assert read(broken, broken).notes == ("nvmlDeviceGetPowerUsage: error 17; `nvidia-smi` says more",)
+    assert read(broken, broken).notes == (
+        "nvmlDeviceGetPowerUsage fails with error 17: what it says is not known",
+    )
 
 
 def test_a_gpu_that_cannot_be_read_is_no_row_and_a_note() -> None:

@@ -18,7 +18,7 @@ from tests.shared import REPOSITORY
 PROGRAM = str(Path(nvml_gateway.__file__))
 
 
-def asked(folder: Path | None = None, lines: str = "1\n") -> list[str]:
+def asked(folder: Path | None = None, lines: str = "1 5\n") -> list[str]:
     """What the program answers, with modules of `folder` before those that are installed."""
     done = subprocess.run(
         [sys.executable, "-P", PROGRAM], input=lines, capture_output=True, text=True, timeout=60, check=False,
@@ -56,7 +56,9 @@ def test_what_the_library_prints_does_not_stand_between_the_answers(tmp_path: Pa
 
 
 def test_it_ends_after_a_failure_and_when_nobody_asks(tmp_path: Path) -> None:
-    assert asked(module(tmp_path, "raise ImportError"), "1\n2\n3\n") == ['1 failed {"package":"missing"}']
+    assert asked(module(tmp_path, "raise ImportError"), "1 5\n2 5\n3 5\n") == [
+        '1 failed {"package":"missing"}'
+    ]
     assert asked(tmp_path, "") == []
 
 
@@ -107,7 +109,7 @@ class Driver(ModuleType):
 
 def polled(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> tuple[str, dict[str, Any]]:
     monkeypatch.setitem(sys.modules, "pynvml", driver)
-    return nvml_gateway.Nvml().poll()
+    return nvml_gateway.Nvml().poll(10)
 
 
 @pytest.mark.parametrize("then", [["GPU-a", "GPU-c"], ["GPU-a"]])

@@ -65,20 +65,75 @@ def test_a_hang_ends_at_the_deadline_and_the_child_with_it(world: World) -> None
     async def work(polls: Polls) -> None:
         await polls.reading()
         hung = polls.child
-        world.set({"nvmlDeviceGetPowerUsage.hang": 1})
+        world.set({"nvmlDeviceGetCount_v2.hang": 1})
         assert await polls.error(timeout_seconds=0.1) == nvml_words.HUNG
         assert is_gone(hung)
-        world.set({"nvmlDeviceGetPowerUsage.hang": None})
+        world.set({"nvmlDeviceGetCount_v2.hang": None})
         polls.now += 10
         assert uuids(await polls.reading()) == ["GPU-0"]
 
     polling(work)
 
 
+def test_one_gpu_that_hangs_is_left_out_until_it_answers_and_the_child_lives_on(world: World) -> None:
+    """XID 119: each call to that GPU takes for ever, the others answer."""
+    world.gpu(1)
+    world.gpu(2)
+
+    async def work(polls: Polls) -> None:
+        assert uuids(await polls.reading()) == ["GPU-0", "GPU-1", "GPU-2"]
+        first = polls.child
+        world.set({"1.hang.nvmlDeviceGetPowerUsage": 1})
+        reading = await polls.reading(timeout_seconds=1.5)
+        assert uuids(reading) == ["GPU-0", "GPU-2"]
+        assert reading.notes == (
+            "GPU 1 (GPU-1) hangs in the driver (XID 119 or 120 in `dmesg`, as a rule): reset it, or reboot",
+        )
+        world.calls()
+        assert uuids(await polls.reading()) == ["GPU-0", "GPU-2"]
+        assert [call for call in world.calls() if call.startswith("1 ")] == []
+        world.set({"1.hang.nvmlDeviceGetPowerUsage": None})
+        while len(uuids(await polls.reading())) < 3:
+            pass  # its thread has to wake up first
+        assert polls.child == first
+
+    polling(work)
+
+
+def test_gpus_that_all_hang_are_an_error_and_the_child_lives_on(world: World) -> None:
+    async def work(polls: Polls) -> None:
+        await polls.reading()
+        first = polls.child
+        world.set({"0.hang.nvmlDeviceGetPowerUsage": 1})
+        words = "NVML: the NVIDIA driver answers for no GPU; look at `dmesg` (XID 119 or 120: reset them,"
+        words += " or reboot)"
+        assert await polls.error(timeout_seconds=1.5) == words
+        assert await polls.error() == words  # nothing to wait for
+        world.set({"0.hang.nvmlDeviceGetPowerUsage": None})
+        while (await polls.fetch()).error is not None:
+            pass
+        assert polls.child == first
+
+    polling(work)
+
+
+def test_a_child_with_a_gpu_that_hangs_ends_all_the_same(world: World) -> None:
+    ended: list[int] = []
+
+    async def work(polls: Polls) -> None:
+        await polls.reading()
+        ended.append(polls.child)
+        world.set({"0.hang.nvmlDeviceGetPowerUsage": 1})
+        await polls.error(timeout_seconds=1.5)
+
+    polling(work)
+    assert is_gone(ended[0])
+
+
 def test_the_event_loop_runs_on_while_the_driver_hangs(world: World) -> None:
     async def work(polls: Polls) -> None:
         await polls.reading()
-        world.set({"nvmlDeviceGetPowerUsage.hang": 1})
+        world.set({"nvmlDeviceGetCount_v2.hang": 1})
         asking = asyncio.create_task(polls.error(timeout_seconds=0.3))
         turns = 0
         while not asking.done():
@@ -127,7 +182,7 @@ def test_children_that_do_not_die_are_left_behind_but_only_a_few(
     monkeypatch.setattr(nvml_way, "END_SECONDS", 0.05)
 
     async def work(polls: Polls) -> None:
-        world.set({"nvmlDeviceGetPowerUsage.hang": 1})
+        world.set({"nvmlDeviceGetCount_v2.hang": 1})
         for number in range(3):
             polls.now += 1000
             assert await polls.error(timeout_seconds=0.5) == nvml_words.STARTING
@@ -139,7 +194,7 @@ def test_children_that_do_not_die_are_left_behind_but_only_a_few(
         assert world.calls() == {}
         os.kill(kept[0].pid, signal.SIGKILL)
         await kept[0].wait()
-        world.set({"nvmlDeviceGetPowerUsage.hang": None})
+        world.set({"nvmlDeviceGetCount_v2.hang": None})
         assert uuids(await polls.reading()) == ["GPU-0"]
         for process in kept[1:]:
             if process.returncode is None:
