@@ -191,19 +191,19 @@ def test_a_stream_that_stays_open_after_done_ends_there() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "has_first_token"),
     [
-        (stream([ROLE, chunk({"content": "a"}), usage(7, 1)], hold=3), "no whole answer within 0.4 s", True),
-        (stream([ROLE], hold=3), "no token within 0.4 s", False),
-        (stream([ROLE], gap=3), "no token within 0.4 s", False),
+        (stream([ROLE, chunk({"content": "a"}), usage(7, 1)], hold=3), "no whole answer within 1 s", True),
+        (stream([ROLE], hold=3), "no token within 1 s", False),
+        (stream([ROLE], gap=3), "no token within 1 s", False),
     ],
 )
 def test_at_the_timeout_what_was_measured_is_kept(
     answer: Answering, error: str, has_first_token: bool
 ) -> None:
-    body, fetched, _ = probe(answer, timeout=0.4)
+    body, fetched, _ = probe(answer, timeout=1)
     assert (body.error, body.ok, body.e2e_seconds) == (error, False, None)
     assert (body.ttft_seconds is not None) == has_first_token
     assert body.prompt_tokens == (7 if has_first_token else None)
-    assert 0.4 <= fetched.duration_seconds < 2
+    assert 1 <= fetched.duration_seconds < 3
 
 
 def test_a_server_that_never_answers_is_said_to_give_no_answer() -> None:
@@ -211,8 +211,8 @@ def test_a_server_that_never_answers_is_said_to_give_no_answer() -> None:
         await asyncio.sleep(3)
         return web.Response()
 
-    body, _, _ = probe(hang, timeout=0.3)
-    assert (body.error, body.http_status) == ("no answer within 0.3 s", None)
+    body, _, _ = probe(hang, timeout=1)
+    assert (body.error, body.http_status) == ("no answer within 1 s", None)
 
 
 def test_an_endless_answer_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

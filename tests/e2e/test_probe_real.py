@@ -25,7 +25,7 @@ from tests.e2e.llama_server import llama_server, metric_values, metrics_text, ne
 
 pytestmark = [pytest.mark.wide, needs_llama]
 
-PROBES, TOKENS = 3, 24
+PROBES, TOKENS = 3, 200
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ class Tap:
     """Between probe and server: passes everything on as it comes and keeps the answers."""
 
     base_url: str
-    bodies: list[bytes] = field(default_factory=list)
+    bodies: list[bytearray] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         async with (
@@ -54,11 +54,11 @@ class Tap:
                 status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]}
             )
             await passed.prepare(request)
-            body = b""
-            async for chunk in answer.content.iter_any():
-                body += chunk
-                await passed.write(chunk)
+            body = bytearray()
             self.bodies.append(body)
+            async for chunk in answer.content.iter_any():
+                body += chunk  # before it is passed on: who reads [DONE] may be gone at once
+                await passed.write(chunk)
             return passed
 
 
@@ -83,7 +83,7 @@ def probe_rows(store: Store) -> list[dict[str, Any]]:
     ).to_dicts()
 
 
-def last_timings(body: bytes) -> dict[str, Any]:
+def last_timings(body: bytearray) -> dict[str, Any]:
     """What the server says of one streamed completion: its `timings` and `usage`."""
     said: dict[str, Any] = {}
     for line in body.decode().splitlines():
@@ -97,7 +97,7 @@ def test_probes_agree_with_the_servers_own_timings_and_counters(server: str) -> 
     store = Store.open()
     before = metric_values(metrics_text(server))
 
-    async def go() -> tuple[list[dict[str, Any]], list[bytes]]:
+    async def go() -> tuple[list[dict[str, Any]], list[bytearray]]:
         async with tapped(server) as (url, tap), new_session() as session:
             target = Target.model_validate(
                 {
