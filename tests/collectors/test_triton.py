@@ -41,11 +41,11 @@ def read(text: str) -> Reading:
 def test_each_model_is_a_row_of_its_own_and_figures_are_picked_by_their_label() -> None:
     assert read(ENSEMBLE).engines == [
         EngineSample(
-            "triton", "engine", "1", "ensemble", requests_waiting=6, finished_abort_total=2,
+            "triton", "engine", "v1", "ensemble", requests_waiting=6, finished_abort_total=2,
             finished_error_total=8,
         ),
         EngineSample(
-            "triton", "engine", "1", "tensorrt_llm", requests_running=7, requests_waiting=2,
+            "triton", "engine", "v1", "tensorrt_llm", requests_running=7, requests_waiting=2,
             kv_cache_used_ratio=0.5,
         ),
     ]  # fmt: skip
@@ -91,7 +91,8 @@ def test_versions_of_one_model_are_replicas() -> None:
         'nv_inference_pending_request_count{model="m",version="2"} 5\n'
         'nv_inference_pending_request_count{model="m",version="1"} 3\n'
     )
-    assert [(row.replica, row.requests_waiting) for row in reading.engines] == [("1", 3), ("2", 5)]
+    assert [(row.replica, row.requests_waiting) for row in reading.engines] == [("v1", 3), ("v2", 5)]
+    assert not any("replica" in note for note in reading.notes)
 
 
 def test_before_pending_requests_were_shown_waiting_is_not_known() -> None:
@@ -100,7 +101,7 @@ def test_before_pending_requests_were_shown_waiting_is_not_known() -> None:
         'nv_inference_queue_duration_us{model="m",version="1"} 400000\n'
         'nv_inference_request_failure{model="m",version="1"} 2\n'
     )
-    assert reading.engines == [EngineSample("triton", "engine", "1", "m", finished_error_total=2)]
+    assert reading.engines == [EngineSample("triton", "engine", "v1", "m", finished_error_total=2)]
     assert "requests_waiting" in reading.missing
     assert any("no pending_request_count" in note for note in reading.notes)
     assert not any("no pending_request_count" in note for note in read(ENSEMBLE).notes)
@@ -131,7 +132,7 @@ def test_the_sample_of_the_backend_contradicts_itself_and_that_is_said() -> None
     reading = read(fixture("engines/triton-trtllm-backend-1.txt").decode())
     assert reading.engines == [
         EngineSample(
-            "triton", "engine", "1", "tensorrt_llm", requests_running=0, requests_waiting=1,
+            "triton", "engine", "v1", "tensorrt_llm", requests_running=0, requests_waiting=1,
             kv_cache_used_ratio=0.4875,
         )
     ]  # fmt: skip
