@@ -35,6 +35,11 @@ class AroundEngine(ExpositionKind[P]):
         """Canonical column or metric → why it can never be had."""
         return impossible(self.engine)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What anyone who reads the rows must know."""
+        return self.engine.notes
+
     def score(self, body: bytes, families: Families) -> int:
         """As the engine kind says."""
         return self.engine.score(body, families)

@@ -68,6 +68,11 @@ class FormsKind:
         return {column: why for column, why in told.items() if column not in self.yields}
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What anyone who reads the rows must know, of whichever form."""
+        return tuple(note for form in self.forms for note in getattr(form.kind, "notes", ()))
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """Names that only this kind shows, those of all forms."""
         return tuple(mark for form in self.forms for mark in getattr(form.kind, "marks", ()))

@@ -5,8 +5,9 @@ add the unit or not: both spellings of both are read. `gen_ai.server.*` is measu
 engine); `gen_ai.client.*` by its callers (role gateway), so where both stand there the client's latencies are
 not read. There are no gauges of queue or KV cache.
 
-Tokens go to a project where a series names one: the first of `PROJECT_LABELS` with a value.
-`service_namespace` is the last of them; the conventions mean it for the team that owns a group of services.
+Tokens go to a project where a series names one, by the first of the labels `project`, `project_id`,
+`gen_ai_project`, `openai_project` and `service_namespace` that has a value; the conventions mean the last for
+the team that owns a group of services.
 """
 
 from __future__ import annotations
