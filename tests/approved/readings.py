@@ -43,7 +43,8 @@ def reading(sample: Path) -> str:
     lines = [
         f" {_json(key)}: {_value(value)}" for key, value in payload.items() if value not in (None, [], {})
     ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    # A home folder in a process's name is of the machine that the sample was taken on.
+    return ("{\n" + ",\n".join(lines) + "\n}\n").replace("/" + "root/", "~/")
 
 
 def _value(value: Any) -> str:
