@@ -89,6 +89,17 @@ def test_the_base_is_written_anew_every_hour() -> None:
     assert step.last.base_ts == T0 + BASE_EVERY
 
 
+def test_a_mean_without_buckets_gains_requests_and_seconds() -> None:
+    only = (math.inf,)
+    before = Last(T0, only, (50,), 10.0, T0)
+    step = increase(before, seen(60, total=12.5, edges=only), at(10), None)
+    assert (step.increases, step.sum_increase_seconds) == ((10,), 2.5)
+    restarted = increase(before, seen(4, total=0.5, edges=only), at(10), None)
+    assert (restarted.increases, restarted.sum_increase_seconds) == ((4,), 0.5)
+    unknown = increase(before._replace(sum_seconds=None), seen(60, total=12.5, edges=only), at(10), None)
+    assert (unknown.increases, unknown.sum_increase_seconds) == ((10,), None)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 50), min_size=3, max_size=3)), max_size=30))
 def test_base_and_later_increases_always_lead_to_the_raw_buckets(
     steps: list[tuple[bool, list[int]]],
