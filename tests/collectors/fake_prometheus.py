@@ -1,4 +1,4 @@
-"""A server that answers like a Prometheus with given samples, at a time that is set, and goes wrong as told."""
+"""A server that answers like a Prometheus with given samples, at a given time, and goes wrong as told."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ STAND_INS = {
   test) echo "no skips: $INFERMETER_NO_SKIPS" >>"$CALLS"; echo "1 passed in 0.01s"; exit ${TEST_EXIT:-0} ;;
 esac""",
 }
-ALL = "chromium gcc git libatomic1 libc6-dev libgomp1 make openssl prometheus python3"
+ALL = "chromium gcc git libatomic1 libc6-dev libgomp1 make openssl prometheus python3 victoria-metrics"
 
 
 class Machine:
