@@ -55,7 +55,7 @@ def test_the_two_commands_stand_in_the_readme() -> None:
 
 
 def test_the_configurations_of_the_readme_are_accepted_together() -> None:
-    targets, slack = code_blocks(README, "yaml")
+    targets, without_exporter, slack = code_blocks(README, "yaml")
     config = load_text(f"{targets}{slack}", "README.md", environment=ENVIRONMENT)
     assert [(target.name, target.kind, target.project) for target in config.targets] == [
         ("gpu-node-1", "dcgm", None),
@@ -80,3 +80,15 @@ def test_the_readme_fits_on_a_few_screens() -> None:
 def test_the_readme_tells_the_size_of_the_simulated_fleet() -> None:
     gpus = sum(node.gpus for node in topology.NODES)
     assert f"a simulated fleet of {gpus} GPUs and {len(topology.ENGINES)} engines" in README
+
+
+def test_the_kinds_without_an_exporter_are_accepted(tmp_path: Path) -> None:
+    _, without_exporter, _ = code_blocks(README, "yaml")
+    key = tmp_path / "key"
+    key.write_text("secret")
+    config = load_text(without_exporter.replace("/run/secrets/api-key", str(key)), "README.md")
+    assert [(target.name, target.kind) for target in config.targets] == [
+        ("nvml", "nvml"),
+        ("prometheus:9090", "prometheus"),
+        ("hosted-llama", "probe"),
+    ]
