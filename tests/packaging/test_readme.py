@@ -55,7 +55,7 @@ def test_the_two_commands_stand_in_the_readme() -> None:
 
 
 def test_the_configurations_of_the_readme_are_accepted_together() -> None:
-    targets, without_exporter, slack = code_blocks(README, "yaml")
+    targets, _, slack = code_blocks(README, "yaml")
     config = load_text(f"{targets}{slack}", "README.md", environment=ENVIRONMENT)
     assert [(target.name, target.kind, target.project) for target in config.targets] == [
         ("gpu-node-1", "dcgm", None),
