@@ -39,7 +39,8 @@ class Names:
             labels = dict(identity)
             plain = f"{labels.pop('job', '') or '-'}/{labels.pop('instance', '') or '-'}"
             more = ",".join(f"{key}={value}" for key, value in labels.items())
-            choices = [plain, f"{plain} ({more})", f"{source}/{plain}", f"{source}/{plain} ({more})"]
+            choices = [plain, *([f"{plain} ({more})"] if more else []), f"{source}/{plain}"]
+            choices.append(f"{source}/{plain} ({more})")
             name = next((fit for one in choices if self._is_free(fit := _fit(one))), None)
             if name is None:
                 name = _fit(f"{choices[-1]} {_hash(repr(identity))}")

@@ -208,7 +208,8 @@ def own_labels(labels: Mapping[str, str], target: Mapping[str, str]) -> dict[str
     own.pop("__name__", None)
     known = {key: value for key, value in target.items() if own.get(key) == value}
     for key in labels:  # x beside exported_x is the target's, told or not
-        if key.startswith(_EXPORTED) and (bare := key.removeprefix(_EXPORTED)) in labels:
+        bare = key.removeprefix(_EXPORTED)
+        if bare != key and bare in labels and not bare.startswith(_EXPORTED):
             known.setdefault(bare, labels[bare])
     for key in known:
         own.pop(key, None)
