@@ -141,7 +141,7 @@ class EngineLayout:
                     self._histograms.append(found)
         if without:
             self._notes.append(f"{without} histograms past the first {BUCKETS_CAP} buckets are left out")
-        if unseen := _replicas_before(rows):
+        if engine == "vllm" and (unseen := _replicas_before(rows)):
             self._notes.append(unseen)
         names = self._found | self._combined
         self.missing = tuple(name for name in yields if name not in names)
