@@ -18,6 +18,9 @@ from collectors.target import Target, TargetSecretError
 BODY_LIMIT = 16 * 1024 * 1024
 """vllm #44691: a label of hundreds of KB in one series; nothing sane comes near 16 MiB."""
 
+_WORDS_CAP = 160
+"""Characters of an error that are shown."""
+
 _ACCEPT = "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
 
 
@@ -29,6 +32,8 @@ class Fetched(NamedTuple):
     duration_seconds: float
     error: str | None
     """None when `body` is a 200's body."""
+    unreachable: bool = False
+    """No connection, or no whole answer in time: asking again soon is of little use."""
 
 
 def new_session() -> aiohttp.ClientSession:
@@ -54,8 +59,8 @@ async def fetch(
     started = time.perf_counter()
     status: int | None = None
 
-    def failed(error: str) -> Fetched:
-        return Fetched(status, b"", time.perf_counter() - started, error)
+    def failed(error: str, *, unreachable: bool = False) -> Fetched:
+        return Fetched(status, b"", time.perf_counter() - started, error, unreachable)
 
     try:
         headers = {}
@@ -82,20 +87,35 @@ async def fetch(
         if encoding.endswith("gzip") or body[:2] == b"\x1f\x8b":
             body = decompress(body, body_limit)
     except TimeoutError:
-        return failed(f"no whole answer within {target.timeout_seconds:g} s")
+        return failed(f"no whole answer within {target.timeout_seconds:g} s", unreachable=True)
     except BodyError as error:
         return failed(str(error))
     except TargetSecretError as error:
         return failed(str(error))
     except aiohttp.ClientConnectorCertificateError as error:
         return failed(f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs")
+    except aiohttp.ClientSSLError as error:
+        why = getattr(error.os_error, "reason", None) or _connection_words(error.os_error)
+        return failed(f"no TLS connection: {why}; does this port speak https?")
     except aiohttp.ClientConnectorError as error:
-        return failed(f"cannot connect: {_connection_words(error.os_error)}")
+        return failed(f"cannot connect: {_connection_words(error.os_error)}", unreachable=True)
+    except aiohttp.ServerDisconnectedError as error:
+        if isinstance(error.message, str):
+            return failed("the connection was closed without an answer")
+        return failed(f"the answer is not HTTP: {_short(error.message)}")
+    except aiohttp.ClientResponseError as error:
+        return failed(f"the answer is not HTTP: {_short(error.message)}")
     except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-        return failed(f"the answer broke off: {type(error).__name__}: {error}")
+        return failed(f"the answer broke off: {type(error).__name__}: {_short(error)}")
     if not body or body.isspace():
         return failed("the answer is empty (200 with no metrics)")
     return Fetched(status, body, time.perf_counter() - started, None)
+
+
+def _short(words: object) -> str:
+    """One line, without what a target could fill a page with."""
+    line = " ".join(str(words).split())
+    return line if len(line) <= _WORDS_CAP else line[:_WORDS_CAP] + "…"
 
 
 def _connection_words(error: OSError) -> str:

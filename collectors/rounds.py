@@ -7,14 +7,16 @@ the stragglers of the round follow in a transaction of their own when they are d
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import aiohttp
 
+from collectors.backoff import Backoff
 from collectors.batch import Scraped
-from collectors.fetch import BODY_LIMIT
+from collectors.fetch import BODY_LIMIT, Fetched
 from collectors.ingest import Ingest
 from collectors.target import Target
 from collectors.ways import Ways
@@ -42,6 +44,9 @@ class RoundStats:
     scrapes_failed: int = 0
     skipped: int = 0
     """Targets still busy with the scrape before when the next was due."""
+    left_alone: int = 0
+    """Targets not asked because they could not be reached several times in a row
+    (`collectors/backoff.py`)."""
     last_commit: datetime | None = None
     last_round_seconds: float = 0.0
 
@@ -54,6 +59,8 @@ class Rounds:
     session: aiohttp.ClientSession
     clock: Callable[[], datetime]
     body_limit: int = BODY_LIMIT
+    timer: Callable[[], float] = time.monotonic
+    backoff: Backoff = field(default_factory=Backoff)
     stats: RoundStats = field(default_factory=RoundStats)
     _busy: set[str] = field(default_factory=set)
     committing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -68,8 +75,11 @@ class Rounds:
     async def run(self, targets: Sequence[Target], interval_seconds: float) -> None:
         """One round. Returns when every target has answered or timed out and all is committed."""
         started = asyncio.get_running_loop().time()
-        due = [target for target in targets if target.name not in self._busy]
-        self.stats.skipped += len(targets) - len(due)
+        free = [target for target in targets if target.name not in self._busy]
+        self.stats.skipped += len(targets) - len(free)
+        now = self.timer()
+        due = [target for target in free if self.backoff.is_due(target, now)]
+        self.stats.left_alone += len(free) - len(due)
         if not due:
             return
         groups = -(-len(due) // GROUP)
@@ -95,7 +105,8 @@ class Rounds:
             ts = self.clock()
             reader = self.ingest.readers.get(target.name)
             close = reader is not None and reader.kind.name == "llamacpp"
-            fetched = await self.ways.fetch(target, close=close)
+            asked = self.timer()
+            fetched = self._told_to_wait(target, asked, await self.ways.fetch(target, close=close))
             try:
                 if reader is None:  # the first answer takes 10 ms to know (a later one 0.1): not on the loop
                     return await asyncio.to_thread(self.ingest.read, target, ts, fetched)
@@ -105,6 +116,17 @@ class Rounds:
                 return Scraped(target, ts, fetched, None, words)
         finally:
             self._busy.discard(target.name)
+
+    def _told_to_wait(self, target: Target, asked: float, fetched: Fetched) -> Fetched:
+        if not fetched.unreachable:
+            self.backoff.reached(target)
+            return fetched
+        pause = self.backoff.failed(target, asked)
+        return (
+            fetched
+            if pause is None
+            else fetched._replace(error=f"{fetched.error}; asked again in {pause:g} s")
+        )
 
     async def _commit(self, results: Iterable[Scraped]) -> None:
         batch = list(results)
