@@ -36,7 +36,7 @@ def test_the_example_loads_as_it_is_and_with_everything_switched_on(tmp_path: Pa
         folder=tmp_path,
         environment={"GPU_NODE_3_TOKEN": "t", "SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T/B/x"},
     )
-    assert len(config.targets) == 6
+    assert len(config.targets) == 7
     assert config.targets[2].interval_seconds == 30
     assert config.alerts.channels[0].name == "on-call"
     assert config.http_sd[0].url == "https://cmdb.example.com/gpu-targets"
