@@ -204,8 +204,10 @@ class Monitor:
         assert pulling is not None
         await asyncio.to_thread(pulling.update)
         async with rounds.committing:
-            targets, origins = self.targets.targets, self.targets.origins
-            await asyncio.to_thread(rounds.ingest.sync_targets, targets, self.clock(), origins)
+            listed = self.targets
+            await asyncio.to_thread(
+                rounds.ingest.sync_targets, listed.targets, self.clock(), listed.origins, listed.unsettled
+            )
         wanted: dict[str, tuple[float, Callable[[], Awaitable[None]]]] = {}
         for interval in self.targets.by_interval():
             wanted[scrape_job(interval)] = (interval, partial(self._scrape, interval))

@@ -114,12 +114,14 @@ class TargetList:
     origins: dict[str, str] = field(default_factory=dict)
     """Name of each target → where it is from: config, discovery, file_sd, http_sd, dns_sd, prometheus_sd,
     kubernetes, or prometheus for what is pulled from a source of that kind."""
+    unsettled: frozenset[str] = frozenset()
+    """The origins of lists that could not be had since the start: what they lack may still be there."""
     problems: list[str] = field(default_factory=list)
     """What is wrong with a list at the moment, in words. Those of the first refresh are the caller's to
     tell; after it each is logged once."""
     _looks: list[_Look] = field(default_factory=list)
     _pulled: dict[str, dict[str, Target]] = field(default_factory=dict)
-    _reported: list[Target] = field(default_factory=list)
+    _reported: tuple[list[Target], frozenset[str]] = ([], frozenset())
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _told: deque[str] | None = None
 
@@ -127,7 +129,8 @@ class TargetList:
         self._looks = [_Look(source) for source in self.lists]
 
     def refresh(self, now: datetime, *, wait_seconds: float = 0.0) -> bool:
-        """Look at the lists that are due; True when the targets are not what they were at the refresh before.
+        """Look at the lists that are due; True when the targets (or `unsettled`) are not as at the refresh
+        before.
 
         Lists that come over the network are asked in threads of their own, and what they say stands in the
         first refresh after they have answered; `wait_seconds` is how long this one waits for them.
@@ -139,8 +142,9 @@ class TargetList:
             look.wait(deadline - time.monotonic())
         with self._lock:
             self._put_together(now)
-            changed = self.targets != self._reported
-            self._reported = self.targets
+            now_listed = (self.targets, self.unsettled)
+            changed = now_listed != self._reported
+            self._reported = now_listed
         self._tell()
         return changed
 
@@ -159,6 +163,8 @@ class TargetList:
             self._put_together(None)
 
     def _put_together(self, now: datetime | None) -> None:
+        # Before the targets are looked at: a list that settles in between must not seem to have lost them.
+        self.unsettled = frozenset(source.origin for source in self.lists if not source.settled)
         groups: list[tuple[str, list[Target]]] = [("config", self.config.targets), ("discovery", self.found)]
         groups += [(source.origin, source.targets) for source in self.lists]
         by_name: dict[str, Target] = {}

@@ -189,11 +189,16 @@ class Ingest:
                 self.accounts[whose] = left
 
     def sync_targets(
-        self, targets: Iterable[Target], now: datetime, origins: Mapping[str, str] | None = None
+        self,
+        targets: Iterable[Target],
+        now: datetime,
+        origins: Mapping[str, str] | None = None,
+        unsettled: Iterable[str] = (),
     ) -> None:
         """Bring table `target` to the list as it is: new and changed ones written, the others marked gone.
 
-        `origins`: target name → where the list has it from (column `origin`).
+        `origins`: target name → where the list has it from (column `origin`). `unsettled`: origins of which a
+        list could not be had since the start; of these no target is marked gone.
         """
         listed = list(targets)
         with self.store.write() as writer:
@@ -205,7 +210,12 @@ class Ingest:
                     memory_reservation_ratio=target.memory_reservation_ratio,
                     origin=(origins or {}).get(target.name), now=now,
                 )  # fmt: skip
-            writer.run("mark_targets_gone", names=[target.name for target in listed], now=now)
+            writer.run(
+                "mark_targets_gone",
+                names=[target.name for target in listed],
+                unsettled=list(unsettled),
+                now=now,
+            )
         names = {target.name for target in listed}
         for remembered in (self.readers, self.known, self.watches):
             for name in remembered.keys() - names:

@@ -50,6 +50,8 @@ class Part(NamedTuple):
     broken_since: datetime | None = None
     doubted: bool = False
     """It was empty after an error, and that is not believed yet."""
+    ever_read: bool = True
+    """Whether it was good once since the start."""
 
 
 class PartGoneError(Exception):
@@ -70,6 +72,8 @@ class TargetSource(ABC):
         self.targets: list[Target] = []
         self.problems: list[str] = []
         """What is wrong at the moment, in words, each naming its part."""
+        self.settled = False
+        """Whether all of it was good once since the start. Until then, what it lacks may still be there."""
         self._parts: dict[str, Part] = {}
 
     @property
@@ -107,6 +111,7 @@ class TargetSource(ABC):
                         f"{name}: {target.name} stands in another {self.part} too; that one is used"
                     )
         self.targets, self.problems = list(after.values()), problems
+        self.settled = all(part.ever_read for part in self._parts.values())
         return Changes(
             added=[target for name, target in after.items() if name not in before],
             removed=[target for name, target in before.items() if name not in after],
@@ -138,4 +143,5 @@ class TargetSource(ABC):
 def _kept(name: str, reason: str, last: Part | None, since: datetime) -> Part:
     targets = last.targets if last is not None else []
     kept = f"its last good list ({len(targets)} targets) stays in use" if targets else "it gives no targets"
-    return Part(targets, [f"{name}: {reason}; {kept} (since {since:%Y-%m-%d %H:%M} UTC)"], since)
+    told = f"{name}: {reason}; {kept} (since {since:%Y-%m-%d %H:%M} UTC)"
+    return Part(targets, [told], since, ever_read=last is not None and last.ever_read)

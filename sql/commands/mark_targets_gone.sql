@@ -1,4 +1,6 @@
 -- purpose: targets that left the list are gone, which is not the same as down
--- parameters: names (all that are listed), now
+-- parameters: names (all that are listed), unsettled (origins of which a list could not be had since the start:
+--             what it lacks may still be there), now
 UPDATE target SET gone_at = $now
 WHERE gone_at IS NULL AND NOT list_contains($names::VARCHAR[], target)
+  AND NOT coalesce(list_contains($unsettled::VARCHAR[], origin), false)

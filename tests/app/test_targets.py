@@ -139,6 +139,8 @@ def test_a_list_that_hangs_holds_up_neither_files_nor_the_targets_there_are(
 def test_what_a_slow_list_says_stands_in_the_refresh_after(slow: Slow) -> None:
     targets = TargetList(Config(), [slow])
     slow.answer = [target("b")]
+    targets.refresh(NOW)
+    assert names(targets) == []
     assert not targets.refresh(NOW)
     slow.may_answer.set()
     assert targets.refresh(NOW, wait_seconds=30)
@@ -213,6 +215,34 @@ def test_a_target_that_its_list_no_longer_has_is_gone_and_one_of_a_broken_list_i
     nobody = {"b": None, "c": None}
     assert gone == [nobody, nobody, {"b": NOW + timedelta(minutes=2), "c": None}]
     assert rows["origin"].to_list() == ["http_sd", "http_sd"]
+
+
+def test_targets_of_a_list_that_cannot_be_had_after_a_restart_are_not_gone(slow: Slow) -> None:
+    store = Store.open()
+    Ingest(store).sync_targets(
+        [target("b"), target("c"), target("old")], NOW, {"b": "http_sd", "c": "http_sd"}
+    )
+    targets = TargetList(Config(), [slow])
+    slow.may_answer.set()
+    answers: list[list[Target] | Exception] = [ListError("broken"), [target("c")], ListError("broken")]
+    gone = []
+    for minute, answer in enumerate(answers, 1):
+        slow.answer = answer
+        now = NOW + timedelta(minutes=minute)
+        assert targets.refresh(now, wait_seconds=30) == (minute < 3)
+        Ingest(store).sync_targets(targets.targets, now, targets.origins, targets.unsettled)
+        rows = store.query("target_rows")
+        gone.append(rows.filter(rows["gone_at"].is_not_null())["target"].to_list())
+    assert gone == [["old"], ["b", "old"], ["b", "old"]]
+
+
+def test_an_empty_list_after_a_restart_settles_that_its_targets_are_gone(slow: Slow) -> None:
+    targets = TargetList(Config(), [slow])
+    targets.refresh(NOW)
+    assert targets.unsettled == {"http_sd"}
+    slow.may_answer.set()
+    assert targets.refresh(NOW, wait_seconds=30)
+    assert (targets.targets, targets.unsettled) == ([], frozenset())
 
 
 def test_every_list_of_the_configuration_is_looked_at(tmp_path: Path) -> None:
