@@ -193,6 +193,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "role_gateway": ("gateway", "网关"),
     "role_host": ("host", "主机"),
     "role_probe": ("probe", "探针"),
+    "role_source": ("source of many", "聚合数据源"),
     "placed_config": ("configured", "配置指定"),
     "placed_pod": ("by its pod", "按 pod"),
     "placed_process": ("by its process", "按进程"),

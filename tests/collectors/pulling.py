@@ -78,7 +78,7 @@ class Pulled:
 
 def rows(store: Store, table: str) -> list[dict[str, Any]]:
     """A table of a store, oldest first."""
-    frame = store._connection.sql(f"SELECT * FROM {table}").pl()
+    frame = store._cursor().sql(f"SELECT * FROM {table}").pl()
     assert isinstance(frame, pl.DataFrame)
     keys = [
         key

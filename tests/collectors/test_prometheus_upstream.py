@@ -150,7 +150,7 @@ class TestDerived:
 class TestNames:
     def test_names_are_found_in_the_tables_whatever_their_spelling(self) -> None:
         found = wanted(
-            ["vllm:num_requests_running", "vllm_num_requests_waiting", "dcgm_fi_dev_gpu_util", "up", "go_info",
+            ["vllm:num_requests_running", "vllm_num_requests_waiting", "dcgm_fi_dev_gpu_util", "up", "go_x",
              "vllm:time_to_first_token_seconds_bucket", "vllm:iteration_tokens_total_bucket",
              "process_start_time_seconds", "DCGM_FI_DEV_XID_ERRORS"]
         )  # fmt: skip
