@@ -139,7 +139,7 @@ def test_the_event_loop_runs_on_while_the_driver_hangs(world: World) -> None:
         while not asking.done():
             turns += 1
             await asyncio.sleep(0.01)
-        assert turns >= 10
+        assert turns >= 3
 
     polling(work)
 
