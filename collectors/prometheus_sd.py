@@ -33,7 +33,7 @@ class PrometheusList(ServedList):
 
     jobs: list[str] = Field(default_factory=list)
     """The jobs to take, `*` and `?` match many (their `job` label, or their name in Prometheus' own
-    configuration). Left out, each target is asked once an hour, and those are taken that turn out to be of a
+    configuration). Left out, each target is asked what it is, and those are taken that turn out to be of a
     known kind (or of `kind`, where that is set)."""
 
     @model_validator(mode="after")
