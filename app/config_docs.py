@@ -110,9 +110,9 @@ can stand too, except `name`, `url`, `gpus`, `probe` and `prometheus`; they hold
   comes back empty after an error is believed when the next look says so too.
 - Targets that a list no longer has are gone, not down. After a restart none is gone before its list could be
   had once.
-- Where targets are asked what they are (`prometheus_sd` without `jobs`, `kubernetes` without `label_selector`),
-  one that is of no known kind is asked again after an hour, one that does not answer after a minute. One that
-  was known once stays as long as the list has it, until a restart.
+- Where targets are asked what they are (`prometheus_sd` without `jobs`, `kubernetes` without
+  `label_selector`), one of no known kind is asked again after an hour, one that does not answer after a
+  minute. One that was known once stays as long as the list has it, until a restart.
 - Of two targets with the same name one is used, and that is told: the one in `targets` before those of lists,
   and these in the order above.
 """
