@@ -8,6 +8,7 @@ import polars as pl
 import streamlit as st
 
 from app import format as form
+from app import runtime
 from app.pages import facts, parts, states
 from collectors.registry import KINDS
 from collectors.support import aliases
@@ -34,11 +35,13 @@ def _body() -> None:
     found = facts.targets(at.store, at.view, at.window, at.now)
     if found.is_empty():
         parts.first_line([at.say("nothing_watched")])
+        _lists(at)
         parts.no_targets(at)
         return
     order = pl.col("state").replace_strict(states.TARGET_ORDER, return_dtype=pl.Int8)
     rows = found.sort(order, "target", maintain_order=True)
     parts.first_line(answer(at, rows))
+    _lists(at)
     _failing(at, rows)
     _table(at, rows.head(ROWS))
     if rows.height > ROWS:
@@ -73,6 +76,18 @@ def state_text(at: parts.Here, row: dict[str, Any]) -> str:
     if row["state"] == "gone":
         return at.say("gone_since", time=at.clock(row["gone_at"]))
     return at.say(f"target_{row['state']}")
+
+
+def _lists(at: parts.Here) -> None:
+    """What is wrong with the lists that targets come from, now; not with those of a past moment."""
+    monitor = runtime.current().monitor
+    if monitor is None or not at.window.live:
+        return
+    problems = monitor.targets.problems
+    for problem in problems[:TOLD]:
+        st.markdown(parts.mark("watching", form.plain(problem)))
+    if len(problems) > TOLD:
+        st.caption(at.say("and_n_more", n=form.count(len(problems) - TOLD)))
 
 
 def _failing(at: parts.Here, rows: pl.DataFrame) -> None:

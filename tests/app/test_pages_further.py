@@ -1,10 +1,13 @@
 """What pages show of gateways, probes, engines with means alone, placements, processes, hosts and names."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from streamlit.testing.v1 import AppTest
 
+from app import runtime
 from app.pages import placements, probe_charts, sources, states
 from sql.store import Store
 from tests.app import data, further
@@ -112,3 +115,20 @@ def test_each_figure_is_listed_with_the_name_it_is_read_by_and_missing_ones_with
     )  # fmt: skip
     assert found["kv_cache_used_ratio"][3:] == ("", "vllm:kv_cache_usage_perc, vllm:gpu_cache_usage_perc")
     assert list(found)[-1] == "requests_running"  # what is missing stands first
+
+
+def test_what_is_wrong_with_a_list_of_targets_is_said_on_sources(store: Store, opened: Open) -> None:
+    problem = "http://lists.example/targets: HTTP 500; its last good list (3 targets) stays in use"
+    opened(store, "sources")
+    running = runtime.current()
+    running.monitor = SimpleNamespace(targets=SimpleNamespace(problems=[problem]))  # type: ignore[assignment]
+    page = AppTest.from_function(_sources_page, default_timeout=30).run()
+    assert not page.exception
+    text = text_of(page).replace("\u2060", "")
+    assert f":orange[▲ {problem}]" in text
+
+
+def _sources_page() -> None:
+    from app.pages import sources
+
+    sources.page()
