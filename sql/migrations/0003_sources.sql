@@ -3,7 +3,7 @@
 
 ALTER TABLE target ADD COLUMN found_names VARCHAR;  -- JSON object: canonical name -> the name it was read by
 ALTER TABLE target ADD COLUMN origin VARCHAR;       -- where the target list has it from: config, discovery, file_sd,
-                                                    -- http_sd, dns_sd, prometheus_targets, kubernetes, prometheus
+                                                    -- http_sd, dns_sd, prometheus_sd, kubernetes, prometheus
 
 ALTER TABLE engine_sample ADD COLUMN model_memory_bytes DOUBLE;      -- of the loaded model, host and GPU together
 ALTER TABLE engine_sample ADD COLUMN model_gpu_memory_bytes DOUBLE;  -- the part of it in GPU memory
