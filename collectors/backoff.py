@@ -41,7 +41,7 @@ def pause_seconds(failures: int, interval_seconds: float) -> float:
     """
     if failures < PATIENCE:
         return interval_seconds
-    doubled = 2 ** min(failures - PATIENCE + 1, 8)
+    doubled = float(1 << min(failures - PATIENCE + 1, 8))
     longest = min(LONGEST_SECONDS // interval_seconds, LONGEST_INTERVALS)
     return interval_seconds * max(1, min(doubled, longest))
 

@@ -109,9 +109,10 @@ class Batch:
         replicas = known.replicas
         own = known.own_usage or bool(reading.usage)
         if engines or reading.histograms or reading.usage:
-            counting = self._count(target, ts, reading, engines, known, own)
+            seen = {(one.replica, one.model): telling(one) for one in engines}
+            counting = self._count(target, ts, reading, engines, seen, known, own)
             if counting is not Counting.HELD:
-                replicas = {(one.replica, one.model): telling(one) for one in engines}
+                replicas = seen
             if counting in (Counting.HELD, Counting.OFF):
                 engines = uncounted(engines, counting)
         self.rows["engine_sample"].extend(key + engine for engine in engines)
@@ -132,6 +133,7 @@ class Batch:
         ts: datetime,
         reading: Reading,
         engines: list[EngineSample],
+        replicas: Mapping[Replica, tuple[float | None, ...]],
         known: Known,
         own: bool,
     ) -> Counting:
@@ -139,16 +141,15 @@ class Batch:
         name = target.name
         zero_since = histograms_since(engines, known)
         counted = [self._counted(target, one, ts, zero_since) for one in reading.histograms]
-        seen = usage.counters(reading, engines, own) if own or target.project is not None else {}
-        fell: dict[Any, float] = {one.series: one.histogram.buckets[-1] for one in counted if one.step.fell}
-        for engine in engines:
-            falls(known.replicas, engine, fell)
-        for key, replicas in seen.items():
+        fell = falls(known.replicas, replicas)
+        for one in counted:
+            if one.step.fell:
+                fell[one.series] = one.histogram.buckets[-1]
+        used = usage.counters(reading, engines, own) if own or target.project is not None else {}
+        for key, raws in used.items():
             account = self._account((name, key))
             if account is not None:
-                fell.update(
-                    {(key, replica): value for replica, value in usage.fell(account, replicas).items()}
-                )
+                fell.update({(key, replica): value for replica, value in usage.fell(account, raws).items()})
         start = process_start(engines)
         watch = self.watches.get(name) or self.before.watches.get(name) or Watch()
         counting = Counting.ON
@@ -156,18 +157,18 @@ class Batch:
             shown: set[Any] = set()
             if watch.held:
                 shown.update(one.series for one in counted)
-                shown.update((one.replica, one.model) for one in engines)
-                shown.update((key, replica) for key, replicas in seen.items() for replica in replicas)
+                shown.update(replicas)
+                shown.update((key, replica) for key, raws in used.items() for replica in raws)
             watch, counting = multiworker.look(watch, ts, known.counted_at, start, fell, shown)
             self.watches[name] = watch
         for one in counted:
             self._histogram(ts, _as_counted(one, ts, counting, watch, zero_since), one, counting)
-        for key, replicas in seen.items():
-            since = usage_since(key, replicas, engines, known)
+        for key, raws in used.items():
             restarted = set()
             if counting is Counting.SETTLED:
-                restarted = {replica for replica in replicas if (key, replica) in watch.fallen}
-            step = usage.step(self._account((name, key)), replicas, ts, counting, since, restarted)
+                restarted = {replica for replica in raws if (key, replica) in watch.fallen}
+            since = usage_since(key, raws, engines, known)
+            step = usage.step(self._account((name, key)), raws, ts, counting, since, restarted)
             self._usage(target, key, step)
         return counting
 

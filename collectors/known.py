@@ -39,15 +39,19 @@ def telling(engine: EngineSample) -> tuple[float | None, ...]:
 
 
 def falls(
-    before: Mapping[Replica, tuple[float | None, ...]], engine: EngineSample, fell: dict[Any, float]
-) -> None:
-    """Add to `fell` the replica of which a counter is under its value before, and that counter's value
-    now."""
-    replica = (engine.replica, engine.model)
-    for old, new in zip(before.get(replica, ()), telling(engine), strict=False):
-        if old is not None and new is not None and new < old:
-            fell[replica] = new
-            return
+    before: Mapping[Replica, tuple[float | None, ...]], now: Mapping[Replica, tuple[float | None, ...]]
+) -> dict[Any, float]:
+    """The replicas of which a telling counter is under its value before, and its value now."""
+    found: dict[Any, float] = {}
+    for replica, counters in now.items():
+        old = before.get(replica)
+        if old is None or old == counters:
+            continue
+        for then, value in zip(old, counters, strict=True):
+            if then is not None and value is not None and value < then:
+                found[replica] = value
+                break
+    return found
 
 
 def process_start(engines: list[EngineSample]) -> float | None:

@@ -53,9 +53,11 @@ class Identities:
 
     def tell_apart(self, target: str, reading: Reading) -> Reading:
         """The reading, its GPUs under names that are theirs alone among all targets."""
-        named = [gpu.gpu_uuid for gpu in reading.gpus]
-        named += [process.gpu_uuid for process in reading.processes]
-        if not any(uuid in self._on_several or uuid[:1] == "#" for uuid in named):
+        if not any(
+            gpu.gpu_uuid in self._on_several or gpu.gpu_uuid[:1] == "#" for gpu in reading.gpus
+        ) and not any(
+            one.gpu_uuid in self._on_several or one.gpu_uuid[:1] == "#" for one in reading.processes
+        ):
             return reading
         notes: dict[str, None] = dict.fromkeys(reading.notes)
         gpus = []
