@@ -19,7 +19,7 @@ from app.runtime import utc_now
 from app.targets import TargetList
 from sql.store import Store
 from tests.collectors.exposition_samples import vllm
-from tests.collectors.fake_prometheus import EPOCH, FakePrometheus, Reply, fake_prometheus
+from tests.collectors.fake_prometheus import EPOCH, Asked, FakePrometheus, Reply, fake_prometheus
 from tests.collectors.pulling import rows
 
 DEADLINE_SECONDS = 20
@@ -27,13 +27,18 @@ DEADLINE_SECONDS = 20
 
 @pytest.fixture
 def fake() -> Iterator[FakePrometheus]:
+    """Its clock goes as ours does."""
     with fake_prometheus() as server:
+
+        def tick(_: Asked) -> None:
+            server.now = (utc_now() - EPOCH).total_seconds()
+
+        server.wrong = tick
         yield server
 
 
 def scrape(fake: FakePrometheus, instance: str = "a:8000") -> None:
-    fake.now = (utc_now() - EPOCH).total_seconds() + 0.01
-    fake.scrape("vllm", instance, vllm())
+    fake.scrape("vllm", instance, vllm(), (utc_now() - EPOCH).total_seconds())
 
 
 @contextmanager
@@ -43,7 +48,7 @@ def running(url: str, store: Store, *more: dict[str, Any], **settings: Any) -> I
         "name": "prom",
         "url": url,
         "interval": "200ms",
-        "prometheus": {"lag": "0s"},
+        "prometheus": {"lag": "300ms"},
     }
     config = load_text(yaml.safe_dump({"targets": [source | settings, *more]}), "c.yaml")
     targets = TargetList(config, [])
