@@ -3,13 +3,19 @@
 MIG instances are rows of their own beside their card (`gpu_instance_id`, as dcgm-exporter's GPU_I_ID).
 Processes are those of the driver's list. The order of the GPUs is that of their index, which is known
 when all attached GPUs are there.
+
+What nvidia-smi prints around the document (`WARNING: infoROM is corrupted at gpu …`) is passed on as a note;
+of several documents (`--loop`) the last whole one counts. Each GPU is read by itself, so that one that cannot
+be read, or is cut short, costs no other.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape, unescape
 
 from collectors.gpu.printed import (
     NO_PROFILER,
@@ -66,7 +72,12 @@ _OF_INSTANCE = tuple(
 )
 _REASONS = tuple((prefix, f"{prefix.removesuffix('s')}_") for prefix in PREFIXES)
 _ROOT = re.compile(r"<nvidia_smi_log[\s>/]")
-_SCANNED_BYTES = 2**13
+_END = "</nvidia_smi_log>"
+_HEADING = re.compile(r"<[?!][^>]*>")
+_GPU = re.compile(r"<gpu(?:\s[^>]*)?>.*?(</gpu>|(?=<gpu[\s>])|\Z)", re.DOTALL)
+_PROCESS_NAME = re.compile(r"(?<=<process_name>)[^\n]*?(?=</process_name>)")
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_SCANNED_BYTES = 2**16
 TAGS_CAP = 500_000
 """Tags of one document; a card prints about 2 000, most of them the clocks it could run at."""
 ROWS_CAP = 4096
@@ -115,42 +126,69 @@ class _Document:
         self._rejected = 0
 
     def read(self, text: str) -> Reading:
-        root = self._root(text)
-        if root is None:
+        document = self._document(text)
+        if document is None:
             self._blocks = self._rejected = 1
         else:
-            self._read_all(root)
+            self._read_all(document)
         return reading(
             NvidiaSmiXml.name, self._gpus, self._processes, lines=self._blocks, rejected=self._rejected,
             yields=NvidiaSmiXml.yields, found=self._found, notes=self._notes,
         )  # fmt: skip
 
-    def _root(self, text: str) -> ET.Element | None:
+    def _document(self, text: str) -> str | None:
+        """The text from the last whole document's root on, up to its end."""
         if "<!ENTITY" in text:
             self._notes.add("the XML defines entities, which nvidia-smi never does: it is not read")
             return None
         if text.count("<") > TAGS_CAP:
             self._notes.add(f"the XML has more than {TAGS_CAP} tags: it is not read")
             return None
-        try:
-            # Neither an internal entity (see above) nor an external one (never loaded) can be in it.
-            root = ET.fromstring(text)  # noqa: S314
-        except (ET.ParseError, ValueError) as error:
-            self._notes.add(f"the XML cannot be read: {error}. Is it cut short?")
+        documents = [found.start() for found in _ROOT.finditer(text)]
+        if not documents:
+            self._notes.add("the XML is not of nvidia-smi -q -x: there is no <nvidia_smi_log>")
             return None
-        if root.tag != "nvidia_smi_log":
-            self._notes.add(f"the XML is not of nvidia-smi -q -x: it begins with <{root.tag[:40]}>")
-            return None
-        return root
+        ends = [text.find(_END, start, end) for start, end in pairwise((*documents, len(text)))]
+        whole = [position for position, end in enumerate(ends) if end >= 0]
+        number = whole[-1] if whole else len(documents) - 1
+        if not whole:
+            self._notes.add("the XML is cut short: what is whole of it is read")
+        if len(documents) > 1:
+            self._notes.add("there are several documents: the last whole one counts")
+        around = [text[: documents[0]]]
+        for start, end in zip(ends, [*documents[1:], len(text)], strict=True):
+            around.append(text[start + len(_END) : end] if start >= 0 else "")
+        for line in "\n".join(_HEADING.sub("", part) for part in around).splitlines():
+            if line.strip():
+                self._notes.add(f"nvidia-smi says: {line.strip()[:200]}")
+        start, end = documents[number], ends[number]
+        return _NOT_IN_XML.sub("\ufffd", text[start : end if end >= 0 else len(text)])
 
-    def _read_all(self, root: ET.Element) -> None:
-        driver = said(root.findtext("driver_version"))
-        gpus = root.findall("gpu")
-        all_here = pid_of(root.findtext("attached_gpus")) == len(gpus)
-        if not gpus:
+    def _gpu(self, block: str) -> ET.Element | None:
+        """One GPU; None, and a note, where it cannot be read."""
+        # nvidia-smi does not escape what processes call themselves.
+        block = _PROCESS_NAME.sub(lambda name: escape(unescape(name[0])), block)
+        try:
+            # No entity can be defined in a block: there is no document type in it.
+            return ET.fromstring(block)  # noqa: S314
+        except (ET.ParseError, ValueError) as error:
+            self._notes.add(f"a GPU cannot be read: {error}. Is it cut short?")
+            return None
+
+    def _read_all(self, document: str) -> None:
+        blocks = [found[0] for found in _GPU.finditer(document)]
+        head = document.partition("<gpu ")[0]
+        driver = said(_text_in(head, "driver_version"))
+        all_here = pid_of(_text_in(head, "attached_gpus")) == len(blocks)
+        if not blocks:
             self._notes.add("nvidia-smi shows no GPU")
-        for position, gpu in enumerate(gpus):
+            self._blocks = self._rejected = int(driver is None)
+        for position, block in enumerate(blocks):
             self._blocks += 1
+            gpu = self._gpu(block)
+            if gpu is None:
+                self._rejected += 1
+                continue
             index = position if all_here and position < 2**15 else None
             uuid = said(gpu.findtext("uuid"))
             if uuid is None:
@@ -238,6 +276,11 @@ class _Document:
                 None if used is None else int(used), kind,
             )
         )  # fmt: skip
+
+
+def _text_in(head: str, tag: str) -> str | None:
+    found = re.search(f"<{tag}>([^<]*)</{tag}>", head)
+    return found[1] if found is not None else None
 
 
 KIND = NvidiaSmiXml()

@@ -2,13 +2,16 @@
 
 Keys of ROCm 5.7 to 6.1. `GPU memory use (%)` is not read: it does not tell memory in use from how busy the
 memory is. The junction (hot spot) temperature stands before the edge's: it is what clocks are held down for.
+Partitions of one card (CPX, DPX) are cards of their own here, which all show the card's unique id.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from collectors.gpu.printed import (
@@ -51,7 +54,10 @@ COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
 """Canonical column → unit, and keys; the first with a value counts."""
 _ZERO_IS_UNKNOWN = frozenset({"energy_joules_total", "memory_temperature_celsius"})
 _MODEL = ("Card series", "Card Series", "Device Name", "Card model", "Card Model")
+_ID = "Unique ID"
 _CARD = re.compile(r"card(\d{1,4})")
+_OBJECT = re.compile(r'\{\s*"')
+_STARTS = 8
 _IN_BRACKETS = re.compile(r"(?:\d{1,3} )?\(([^()]*)\)")
 _MARKS = (
     b"VRAM Total",
@@ -103,6 +109,7 @@ def _read(text: str) -> Reading:
     found: dict[str, str] = {}
     cards, rejected = _cards(text, notes)
     driver = said(_text(cards.get("system"), "Driver version"))
+    of_id = Counter(said(_text(card, _ID)) for name, card in cards.items() if _CARD.fullmatch(name))
     count = 0
     for key, card in cards.items():
         number = _CARD.fullmatch(key)
@@ -112,8 +119,11 @@ def _read(text: str) -> Reading:
         if not isinstance(card, dict):
             rejected += 1
             continue
-        uuid = said(_text(card, "Unique ID"))
-        if uuid is None:
+        uuid = said(_text(card, _ID))
+        if uuid is not None and of_id[uuid] > 1:
+            notes.add(f"{uuid} is shown for {of_id[uuid]} cards (partitions?): they are told apart by number")
+            uuid = f"#gpu{int(number[1])}"
+        elif uuid is None:
             uuid = f"#gpu{int(number[1])}"
             notes.add("a card shows no unique id: it is told by its number, which can change")
         model = next((name for field in _MODEL if (name := said(_text(card, field)))), None)
@@ -127,11 +137,17 @@ def _read(text: str) -> Reading:
 
 def _cards(text: str, notes: Notes) -> tuple[dict[str, Any], int]:
     """The object, and 1 when there is none."""
-    try:
-        # Warnings may stand before it, and anything behind it.
-        document, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
-    except (ValueError, RecursionError) as error:
-        notes.add(f"the JSON cannot be read: {str(error)[:200]}. Is it cut short?")
+    trouble: Exception | None = None
+    document: object = None
+    # Warnings may stand before it, with braces of their own, and anything behind it.
+    for start in islice(_OBJECT.finditer(text), _STARTS):
+        try:
+            document, _ = json.JSONDecoder().raw_decode(text, start.start())
+            break
+        except (ValueError, RecursionError) as error:
+            trouble = trouble or error
+    if document is None and trouble is not None:
+        notes.add(f"the JSON cannot be read: {str(trouble)[:200]}. Is it cut short?")
         return {}, 1
     if not isinstance(document, dict) or not any(_CARD.fullmatch(name) for name in document):
         notes.add("the JSON shows no card: it is not that of rocm-smi --json")

@@ -143,11 +143,11 @@ OUTSIDE = (
         (BILLION_LAUGHS, "defines entities"),
         (OUTSIDE, "defines entities"),
         (log(gpu(memory(1, 1, 1, 1)))[:200], "cut short"),
-        ("<nvidia_smi_log>&undefined;</nvidia_smi_log>", "cannot be read"),
+        (log(gpu("&undefined;")), "cannot be read"),
         ("<other/>", "not of nvidia-smi"),
         ("<nvidia_smi_log>" + "<a/>" * TAGS_CAP + "</nvidia_smi_log>", "tags"),
         ("<nvidia_smi_log>" + "<a>" * 100_000, "cut short"),
-        ("", "cannot be read"),
+        ("", "not of nvidia-smi"),
     ],
     ids=["billion laughs", "file", "cut", "entity", "other root", "many tags", "deep", "empty"],
 )
@@ -155,6 +155,38 @@ def test_a_document_that_cannot_be_read_is_refused_in_words(text: str, why: str)
     reading = read(text)
     assert (reading.gpus, reading.rejected_lines) == ([], 1)
     assert why in reading.notes[0]
+
+
+WARNING = "WARNING: infoROM is corrupted at gpu 0000:00:1E.0"
+LOST = "Unable to determine the device handle for GPU 0000:0A:00.0: GPU is lost."
+
+
+def test_what_stands_around_the_document_is_passed_on() -> None:
+    reading = read(f"{LOST}\n{log(gpu(memory(100, 10, 30, 60)))}\n{WARNING}\n")
+    assert [(one.gpu_uuid, one.memory_used_bytes) for one in reading.gpus] == [("GPU-a", 30 * MIB)]
+    assert reading.notes == (f"nvidia-smi says: {LOST}", f"nvidia-smi says: {WARNING}")
+
+
+def test_of_several_documents_the_last_whole_one_counts() -> None:
+    first, second = (log(gpu(memory(100, 10, used, 90 - used))) for used in (30, 40))
+    assert [one.memory_used_bytes for one in read(first + "\n" + second).gpus] == [40 * MIB]
+    cut = first + "\n" + second + "\n" + first[:-40]
+    assert [one.memory_used_bytes for one in read(cut).gpus] == [40 * MIB]
+
+
+def test_a_gpu_that_is_cut_short_costs_no_other() -> None:
+    whole = log(gpu(memory(100, 10, 30, 60), "GPU-a"), gpu(memory(100, 10, 40, 50), "GPU-b"), attached=2)
+    reading = read(whole[: whole.rindex("</fb_memory_usage>")])
+    assert [(one.gpu_uuid, one.gpu_index) for one in reading.gpus] == [("GPU-a", 0)]
+    assert (reading.lines, reading.rejected_lines) == (2, 1)
+    assert reading.notes[0] == "the XML is cut short: what is whole of it is read"
+
+
+@pytest.mark.parametrize("name", ["a & b <c>", "python &amp; co", "x\x01y"])
+def test_a_process_may_call_itself_anything(name: str) -> None:
+    process = f"<process_info><pid>7</pid><process_name>{name}</process_name></process_info>"
+    reading = read(log(gpu(f"<processes>{process}</processes>")))
+    assert [one.name for one in reading.processes] == [name.replace("&amp;", "&").replace("\x01", "\ufffd")]
 
 
 def test_entities_are_refused_in_other_encodings_too() -> None:

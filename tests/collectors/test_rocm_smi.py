@@ -57,6 +57,20 @@ def test_warnings_before_the_json_and_words_behind_it_are_passed_over() -> None:
     assert TargetReader(KIND).read(body + b"\n\nEnd of ROCm SMI Log\n").gpus[0].utilization_ratio == 0.07
 
 
+def test_a_warning_may_hold_braces() -> None:
+    body = b"ERROR: {unknown} GPU[1]\t: {not supported}\n" + json.dumps(card(**{"GPU use (%)": "7"})).encode()
+    assert TargetReader(KIND).read(body).gpus[0].utilization_ratio == 0.07
+
+
+def test_partitions_that_share_a_unique_id_are_cards_of_their_own() -> None:
+    shown = {f"card{number}": {"Unique ID": "0xa", "GPU use (%)": f"{number}"} for number in range(8)}
+    reading = read({**shown, "card8": {"Unique ID": "0xb", "GPU use (%)": "8"}})
+    names = [f"#gpu{number}" for number in range(8)] + ["0xb"]
+    assert [(one.gpu_uuid, one.gpu_index) for one in reading.gpus] == list(zip(names, range(9), strict=True))
+    assert [one.utilization_ratio for one in reading.gpus] == [number / 100 for number in range(9)]
+    assert reading.notes == ("0xa is shown for 8 cards (partitions?): they are told apart by number",)
+
+
 def test_a_value_that_is_none_is_said_and_n_a_is_not() -> None:
     reading = read(card(**{"GPU use (%)": "busy", "Temperature (Sensor memory) (C)": "N/A"}))
     assert reading.gpus[0].utilization_ratio is None
@@ -70,7 +84,7 @@ def test_a_value_that_is_none_is_said_and_n_a_is_not() -> None:
         (b'{"other": 1}', "shows no card"),
         (b"[1]", "shows no card"),
         (b'{"card0": ' * 20_000, "cannot be read"),
-        (b"\xff\xfe", "cannot be read"),
+        (b"\xff\xfe", "shows no card"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_refused_in_words(body: bytes, why: str) -> None:
