@@ -31,6 +31,7 @@ class _Own(Collector):
             scrapes.add_metric(["ok"], stats.scrapes_ok)
             scrapes.add_metric(["failed"], stats.scrapes_failed)
             scrapes.add_metric(["skipped"], stats.skipped)
+            scrapes.add_metric(["left_alone"], stats.left_alone)
             yield scrapes
             yield CounterMetricFamily("infermeter_scrape_rounds", "Rounds committed.", value=stats.rounds)
             yield GaugeMetricFamily(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
 
 from app.housekeeping import housekeeping
 from collectors.fetch import Fetched
@@ -60,3 +64,25 @@ def test_a_target_silent_for_longer_than_retention_starts_anew_instead_of_wrong(
     again.commit([again.read(TARGET, NOW, Fetched(200, later, 0.01, None))])
     (row,) = store.query("histogram_rows", target="llm").to_dicts()
     assert row["increases"] is None
+
+
+@pytest.mark.parametrize(
+    ("table", "time", "more"),
+    [
+        ("gpu_process", "ts", {"gpu_uuid": "GPU-1", "mig_instance": "", "pid": 7}),
+        ("host_sample", "ts", {"host": "node-1"}),
+        ("probe", "ts", {"ok": True}),
+        ("engine_gpu", "last_seen", {
+            "replica": "", "gpu_uuid": "GPU-1", "mig_instance": "", "source": "pod", "first_seen": NOW,
+        }),
+        ("pull_progress", "last_ts", {"source": "prom"}),
+    ],
+)  # fmt: skip
+def test_rows_of_further_sources_go_with_the_raw_rows(table: str, time: str, more: dict[str, Any]) -> None:
+    store = Store.open()
+    ages = (timedelta(minutes=119), timedelta(minutes=121))
+    with store.write() as writer:
+        writer.append(table, pl.DataFrame([{"target": f"t-{age}", time: NOW - age} | more for age in ages]))
+    housekeeping(store, Retention(raw=7200.0), NOW)
+    left = store._connection.execute(f"SELECT target FROM {table}").fetchall()
+    assert left == [(f"t-{ages[0]}",)]
