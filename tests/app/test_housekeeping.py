@@ -75,7 +75,7 @@ def test_a_target_silent_for_longer_than_retention_starts_anew_instead_of_wrong(
         ("engine_gpu", "last_seen", {
             "replica": "", "gpu_uuid": "GPU-1", "mig_instance": "", "source": "pod", "first_seen": NOW,
         }),
-        ("pull_progress", "last_ts", {"source": "prom"}),
+        ("pull_progress", "last_ts", {"source": "prom", "labels": "{}"}),
     ],
 )  # fmt: skip
 def test_rows_of_further_sources_go_with_the_raw_rows(table: str, time: str, more: dict[str, Any]) -> None:
