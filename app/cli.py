@@ -156,7 +156,9 @@ def demo(
 
 @app.command()
 def read(
-    file: Annotated[Path, typer.Argument(help="An exposition, as a target answered it.")],
+    file: Annotated[
+        Path, typer.Argument(help="An exposition, as a target answered it; - is standard input.")
+    ],
     kind: Annotated[str, typer.Option(help="The kind of target; auto finds it from the text.")] = "auto",
     as_json: JsonOption = False,
 ) -> None:

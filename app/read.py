@@ -5,10 +5,12 @@ Pure but for reading the file: no store, no clock, no network.
 
 from __future__ import annotations
 
+import codecs
 import math
+import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from app.read_text import render_text
 from collectors.exposition import BodyError, decompress
@@ -21,10 +23,12 @@ from collectors.source import Kind, TargetReader
 _METRICS = ("ttft", "itl", "tpot", "e2e", "queue", "prefill", "decode")
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _GZIP = b"\x1f\x8b"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WITHOUT_ENGINE = ("gpu", "host")
 FILE_LIMIT = 64 * 2**20
 """Bytes of a file, packed or not; an answer of a target is a few MiB at most."""
 
+STDIN = Path("-")
 
 __all__ = ["FILE_LIMIT", "ReadError", "read_payload", "render_text"]
 
@@ -36,20 +40,23 @@ class ReadError(Exception):
 def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, Any]:
     """What one answer says, ready for JSON: no NaN, no infinity, None where not known.
 
-    `source` is a path, or the answer itself; gzip is unpacked. Keys: `source` and `engine` (the kind's name;
-    `engine` is None for a GPU or host exporter), `role`, `gpus` and `engines` (rows under their canonical
+    `source` is a path (`-`: standard input), or the answer itself; gzip is unpacked. Keys: `source` and
+    `engine` (the kind's name; `engine` is None for a GPU or host exporter), `role`, `gpus` and `engines` (rows under their canonical
     names), `histograms` (per metric and model, summed over replicas: `count`, `sum_seconds`, `mean_seconds`,
     `p50_seconds`, `p95_seconds`, `p99_seconds`, and `p50_range_seconds` … as [lower, upper bucket edge]),
     `rejected_lines`, `unowned_lines`, `missing`, `notes`, `found_names` (canonical name → the target's); and
     `processes`, `hosts`, `usage`, `probes` where there are any. Raises ReadError, and OSError for the file.
     """
     body = source if isinstance(source, bytes) else _file(Path(source))
+    where = "this answer" if isinstance(source, bytes) else source
     try:
         if body.startswith(_GZIP):
             body = decompress(body, BODY_LIMIT)
+        if body.startswith(_UTF_16):  # PowerShell's `>`
+            body = body.decode("utf-16", "replace").encode()
         kinds = [kind_named(kind)] if kind != "auto" else detect_all(body)
     except (BodyError, UnknownKindError) as error:
-        raise ReadError(f"{'this answer' if isinstance(source, bytes) else source}: {error}") from error
+        raise ReadError(f"{where}: {error}") from error
     reading = TargetReader(kinds[0]).read(body)
     notes = [*reading.notes, *_other_kinds(kinds)]
     histograms = _histograms(reading.histograms, notes)
@@ -77,11 +84,17 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
 
 
 def _file(path: Path) -> bytes:
+    if path == STDIN:
+        return _limited(sys.stdin.buffer, "standard input")
     with path.open("rb") as file:
-        body = file.read(FILE_LIMIT + 1)
+        return _limited(file, path)
+
+
+def _limited(file: BinaryIO, name: Path | str) -> bytes:
+    body = file.read(FILE_LIMIT + 1)
     if len(body) > FILE_LIMIT:
         raise ReadError(
-            f"{path}: is larger than {FILE_LIMIT // 2**20} MiB, too much for one answer of one target; "
+            f"{name}: is larger than {FILE_LIMIT // 2**20} MiB, too much for one answer of one target; "
             "is it the right file? (a recording is read by infermeter replay, a bill by infermeter bill)"
         )
     return body
@@ -115,6 +128,8 @@ def _other_kinds(kinds: list[Kind]) -> list[str]:
 def _of_nothing(reading: Reading) -> list[str]:
     if reading.says_something or reading.processes:
         return []
+    if not reading.lines:
+        return [f"nothing in it says anything of {reading.source}"]
     return [f"none of the {reading.lines} lines says anything of {reading.source}"]
 
 

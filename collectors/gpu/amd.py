@@ -124,7 +124,7 @@ KIND = AmdKind(
     first_known=frozenset({"temperature_celsius", "power_watts"}),
     not_on_instance=frozenset({"utilization_ratio"}),  # gfx_activity is "for an unpartitioned GPU"
     instances_are_indexed=True,
-    nothing_reserved=True,
+    nothing_reserved=("gpu_used_vram",),
     impossible={
         "graphics_active_ratio": "AMD's activity of the graphics engine is the utilization",
         "dram_active_ratio": "there is no such counter; umc_activity is how busy the memory controller is",

@@ -75,6 +75,8 @@ class Entity:
     """The last ones: pod, namespace, container."""
     cells: Callable[[Cells], tuple[Any, ...]] = field(default=tuple)
     used_is_shared: bool = False
+    nothing_reserved: bool = False
+    """What it shows as used includes what the driver keeps: the rest of the total is free."""
 
 
 def entities(

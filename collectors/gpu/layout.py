@@ -12,7 +12,7 @@ from collectors.gpu.entities import ABOUT, Cells, Entity, GpuPlace, entities, is
 from collectors.gpu.memory import memory, whole
 from collectors.plausible import GPU, GPU_INDEX_END, RATIO, Limits, OddValues, cannot_be
 from collectors.reading import GpuSample
-from collectors.source import Rows
+from collectors.source import Rows, plain
 
 _FIRST, _LAST = (GpuSample._fields.index(name) for name in ("utilization_ratio", "xid_last"))
 _MEASURES = GpuSample._fields[_FIRST : _LAST + 1]
@@ -88,7 +88,7 @@ class GpuLayout:
         per_process: frozenset[str],
         first_known: frozenset[str] = frozenset(),
         instances_are_indexed: bool = False,
-        nothing_reserved: bool = False,
+        nothing_reserved: tuple[str, ...] = (),
         settled: Settled | None = None,
     ) -> None:
         self._places = places
@@ -104,7 +104,6 @@ class GpuLayout:
         self._zero_is_unknown: list[int] = []
         self._own_pod = own_pod
         self._first_known = first_known
-        self._nothing_reserved = nothing_reserved
         self._notes: list[str] = []
         self._names: dict[str, dict[str, None]] = {}
 
@@ -125,12 +124,16 @@ class GpuLayout:
             entity.used_is_shared = "memory_used_bytes" in per_process and self._is_copies(
                 columns.get("memory_used_bytes", self._unknown)
             )
+            entity.nothing_reserved = bool(nothing_reserved) and any(
+                place.column == "memory_used_bytes" and plain(place.name).endswith(nothing_reserved)
+                for _, place in entity.places
+            )
+            if entity.nothing_reserved and {"memory_used_bytes", "memory_total_bytes"} <= columns.keys():
+                present |= {"memory_free_bytes", "memory_used_ratio"}
             entity.cells = itemgetter(*(columns.get(column, self._unknown) for column in _MEASURES))
         present |= {
             column for column, ways in _MADE_FROM.items() if any(present.issuperset(way) for way in ways)
         }
-        if nothing_reserved and {"memory_used_bytes", "memory_total_bytes"} <= present:
-            present |= {"memory_free_bytes", "memory_used_ratio"}
         self.missing = tuple(column for column in yields if column not in present)
         self.found_names = tuple(
             (column, _listed(self._names[column])) for column in _MEASURES if column in self._names
@@ -165,7 +168,7 @@ class GpuLayout:
             *figures, fault = memory(
                 *measured[_MEMORY],
                 used_is_shared=entity.used_is_shared,
-                nothing_reserved=self._nothing_reserved,
+                nothing_reserved=entity.nothing_reserved,
             )
             if fault is not None:
                 notes[f"{entity.uuid}{entity.instance and f'/{entity.instance}'}: {fault}"] = None

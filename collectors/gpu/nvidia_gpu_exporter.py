@@ -264,6 +264,6 @@ KIND = _Kind(
     uuid_prefix="GPU-",
     not_on_instance=frozenset({"utilization_ratio", "memory_controller_ratio"}),
     zero_is_unknown=frozenset({"memory_temperature_celsius"}),
-    nothing_reserved=True,
+    nothing_reserved=("nvidia_gpu_memory_used_bytes",),
     impossible={"dram_active_ratio": "neither nvidia-smi nor NVML's activity of MIG instances tells it"},
 )  # fmt: skip

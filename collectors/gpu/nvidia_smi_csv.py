@@ -3,7 +3,9 @@
 A table begins with its header line (so not with `noheader`) and ends at an empty line or one that begins
 with `#`. A table of `--query-compute-apps` gives processes; other tables are passed over. Units stand in the
 header or in the cell; where in neither, they are those that nvidia-smi always uses for the field. Of a GPU
-that stands several times (`--loop`, several captures in one file) the last row counts.
+that stands several times (`--loop`, several captures in one file) the last row counts. What nvidia-smi says
+beside a table (a GPU that is lost) is passed on. Its other outputs are known, so that a file of one of them
+gets the cure and not a riddle.
 """
 
 from __future__ import annotations
@@ -58,6 +60,16 @@ _SCANNED_BYTES = 2**18
 """How far the first header is looked for when it is not known what an answer is."""
 _FAILURES = ("NVIDIA-SMI has failed", "Failed to initialize NVML", "No devices were found")
 """What nvidia-smi prints instead of a table."""
+_TELLS = re.compile(r"unable to|is lost|warning|error|fail|corrupt", re.IGNORECASE)
+"""A line outside of any table that has one of these is of trouble."""
+_OTHER_OUTPUTS = (
+    (re.compile(r"^# ?gpu[ ,]", re.MULTILINE), "the output of nvidia-smi dmon or pmon"),
+    (re.compile(r"^\|? *NVIDIA-SMI \d", re.MULTILINE), "the output of nvidia-smi without options"),
+    (re.compile(r"^=+NVSMI LOG=+", re.MULTILINE), "the output of nvidia-smi -q"),
+    (re.compile(r"^GPU \d+: .*\(UUID: GPU-", re.MULTILINE), "the output of nvidia-smi -L"),
+    (re.compile(r"^(?:[^{<\n]*, *)?GPU-[0-9a-f-]{36} *,", re.MULTILINE), "a table without its header"),
+)
+_CURE = "run nvidia-smi --query-gpu=… with --format=csv and without noheader, or nvidia-smi -q -x"
 ROWS_CAP = 4096
 """GPUs, and processes, of one file."""
 
@@ -99,18 +111,24 @@ class NvidiaSmiCsv:
     yields = (*COLUMNS, "memory_used_ratio")
 
     def score(self, body: bytes, families: Families) -> int:
-        """Many when a header line of query-gpu is there, 1 when nvidia-smi says why there is none."""
-        del families
+        """Many when a header line of query-gpu is there, 1 when it is another output of nvidia-smi."""
         text = text_of(body[:_SCANNED_BYTES])
         for line in text.splitlines():
             header = _header(line)
             if header is not None and (header.of_gpus or header.of_processes):
                 return 1000
-        return 1 if text.lstrip().startswith(_FAILURES) else 0
+        if families:
+            return 0
+        return 1 if text.lstrip().startswith(_FAILURES) or _other_output(text) is not None else 0
 
     def reader(self) -> Callable[[bytes], Reading]:
         """Reads a file; nothing is remembered from one to the next."""
         return lambda body: _File().read(text_of(body))
+
+
+def _other_output(text: str) -> str | None:
+    """Which other output of nvidia-smi a text is."""
+    return next((words for mark, words in _OTHER_OUTPUTS if mark.search(text)), None)
 
 
 def _header(line: str) -> _Header | None:
@@ -142,6 +160,8 @@ class _File:
         self._last: dict[str, tuple[Who, _Header, list[str]]] = {}
         """The last row of each GPU, by UUID."""
         self._processes: dict[tuple[str, int], GpuProcess] = {}
+        self._of_bus: dict[str, str] = {}
+        """PCI address → the GPU's name in this file."""
         self._found: dict[str, str] = {}
         self._notes = Notes()
         self._lines = 0
@@ -151,6 +171,7 @@ class _File:
     def read(self, text: str) -> Reading:
         header: _Header | None = None
         tables = outside = row_number = 0
+        told: list[str] = []
         for line in text.splitlines():
             if not line.strip() or line.lstrip()[0] == "#":
                 header = None
@@ -163,22 +184,29 @@ class _File:
                 outside += 1
                 if line.lstrip().startswith(_FAILURES):
                     self._reject(line)
+                elif _TELLS.search(line):
+                    told.append(line)
             elif header.of_gpus or header.of_processes:
                 self._lines += 1
                 self._row(header, line, row_number)
                 row_number += 1
-        if not tables:
-            self._notes.add(
-                "there is no header line of a table: run nvidia-smi --query-gpu=… with --format=csv and "
-                "without noheader"
-            )
+        if not tables and (output := _other_output(text[:_SCANNED_BYTES])) is not None:
+            self._notes.add(f"this is {output}, which is not read: {_CURE}")
+        elif not tables:
+            self._notes.add(f"there is no header line of a table: {_CURE}")
         elif outside:
+            for line in told:
+                self._notes.add(f"nvidia-smi says: {line.strip()[:200]}")
             self._notes.add(f"{outside} lines stand outside of any table and are passed over")
         if self._repeated:
             self._notes.add("GPUs stand several times: of each the last row counts")
         gpus = {(uuid, ""): self._sample(*last) for uuid, last in self._last.items()}
+        processes = [
+            process._replace(gpu_uuid=self._of_bus.get(process.gpu_uuid[1:].lower(), process.gpu_uuid))
+            for process in self._processes.values()
+        ]
         return reading(
-            NvidiaSmiCsv.name, gpus, self._processes.values(), lines=self._lines,
+            NvidiaSmiCsv.name, gpus, processes, lines=self._lines,
             rejected=self._rejected, yields=NvidiaSmiCsv.yields, found=self._found, notes=self._notes,
         )  # fmt: skip
 
@@ -226,13 +254,16 @@ class _File:
 
     def _who(self, row: Mapping[str, str], number: int) -> Who:
         uuid, index = said(row.get("uuid") or row.get("gpu_uuid")), index_of(row.get("index"))
+        bus = said(row.get("pci.bus_id") or row.get("gpu_bus_id"))
         if uuid is None and index is not None:
             uuid = f"#gpu{index}"
-        elif uuid is None and (bus := said(row.get("pci.bus_id") or row.get("gpu_bus_id"))) is not None:
+        elif uuid is None and bus is not None:
             uuid = f"#{bus}"
         elif uuid is None:
             uuid = f"#gpu{number}"
             self._notes.add("no column says which GPU a row is (add uuid): they are numbered as they stand")
+        if bus is not None:
+            self._of_bus[bus.lower()] = uuid
         return Who(
             uuid, "", index, said(row.get("hostname")), said(row.get("name") or row.get("gpu_name")),
             said(row.get("driver_version")),
@@ -250,7 +281,9 @@ class _File:
             self._notes.add(f"{who.uuid}: nvidia-smi shows {said_instead} in place of a value")
 
     def _process(self, row: Mapping[str, str], units: Mapping[str, str]) -> None:
-        uuid, pid = said(row.get("gpu_uuid")) or said(row.get("gpu_bus_id")), pid_of(row.get("pid"))
+        uuid, pid = said(row.get("gpu_uuid")), pid_of(row.get("pid"))
+        if uuid is None and (bus := said(row.get("gpu_bus_id"))) is not None:
+            uuid = f"#{bus}"
         if uuid is None or pid is None:
             self._rejected += 1
             return

@@ -94,8 +94,8 @@ class GpuKind(ExpositionKind[GpuPlace]):
     """Columns where of several names the first with a known value counts, not the first that is shown."""
     instances_are_indexed: bool = False
     """The index counts instances (AMD's partitions), not cards."""
-    nothing_reserved: bool = False
-    """No reserved memory is known to this source: what is not used is free."""
+    nothing_reserved: tuple[str, ...] = ()
+    """Ends of names (as `plain`) of used memory that leaves nothing out: what is not used is free."""
     about: frozenset[str] = frozenset()
     """Names (as `plain`) of series whose labels alone count: they say what a GPU is."""
     uuid_prefix: str = ""

@@ -47,6 +47,7 @@ _TARGETS: Mapping[str, tuple[str, int]] = {
     for column, names in COLUMNS.items()
     for rank, name in enumerate(names)
 } | {"node_uname_info": (_UNAME, 0)}
+_NOBODY = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 HOSTS_CAP = 4096
 """Hosts of one target (a Prometheus' federation)."""
@@ -69,6 +70,8 @@ class Place(NamedTuple):
 class _Host:
     def __init__(self) -> None:
         self.host: str | None = None
+        self.named = False
+        """Whether it says its name itself."""
         self.cells: dict[str, tuple[int, int]] = {}
         """Column → rank, cell."""
         self.cpu: dict[int, dict[tuple[str, str], int]] = {}
@@ -127,18 +130,19 @@ class _Layout:
                     continue
                 host = self._hosts[place.instance] = _Host()
             if place.column == _UNAME:
-                host.host = place.host
+                host.host, host.named = place.host, True
             elif place.column == _CPU:
                 host.cpu.setdefault(place.rank, {})[place.cpu, place.mode] = cell
             elif place.column not in host.cells or place.rank <= host.cells[place.column][0]:
                 host.cells[place.column] = place.rank, cell
-        for host in self._hosts.values():
+        for instance, host in self._hosts.items():
+            host.host = host.host or _of_instance(instance)
             found |= {column: places[cell].name for column, (_, cell) in host.cells.items()}
             if host.cpu:
                 name = places[next(iter(host.cpu[min(host.cpu)].values()))].name
                 found |= {"cpu_busy_seconds_total": name, "cpu_seconds_total": name, "cpu_count": name}
             if host.host is not None:
-                found["host"] = "node_uname_info"
+                found["host"] = "node_uname_info" if host.named else "instance"
         self.notes: tuple[str, ...] = ()
         if left_out:
             self.notes = (f"{len(left_out)} hosts past the first {HOSTS_CAP} are left out",)
@@ -174,9 +178,20 @@ class _Layout:
             cpu_count=len(cpus) if 0 < len(cpus) < _CPUS_END else None,
             # With a collector flag some modes are left out; without one of both sides there is no share.
             cpu_busy_seconds_total=checked("cpu_busy_seconds_total", busy, COUNT) if modes - _IDLE else None,
-            cpu_seconds_total=checked("cpu_seconds_total", busy + idle, COUNT) if "idle" in modes else None,
+            cpu_seconds_total=(
+                checked("cpu_seconds_total", busy + idle, COUNT)
+                if "idle" in modes and modes - _IDLE
+                else None
+            ),
             **{column: _whole(column, value) for column, value in known.items()},  # type: ignore[arg-type]
         )
+
+
+def _of_instance(instance: str) -> str | None:
+    """The host of `host:port`, as a Prometheus names what it scraped; None where that names nobody."""
+    name, _, port = instance.rpartition(":")
+    name = (name if name and port.isdecimal() else instance).strip("[]")
+    return None if name in _NOBODY else name
 
 
 def _whole(column: str, value: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -271,6 +272,22 @@ def test_a_file_too_large_is_refused_before_it_is_read_whole(tmp_path: Path) -> 
         file.truncate(FILE_LIMIT + 1)  # takes no space on the disk
     with pytest.raises(ReadError, match=r"recording\.txt: is larger than 64 MiB.*replay"):
         read_payload(path)
+
+
+def test_standard_input_is_read_and_as_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = b"uuid, memory.used [MiB]\nGPU-a, 7 MiB\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(table))))
+    assert read_payload("-")["gpus"][0]["memory_used_bytes"] == 7 * 2**20
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(ReadError, match="standard input: is larger than 64 MiB"):
+            read_payload(Path("-"))
+
+
+def test_a_file_that_powershell_wrote_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.txt"
+    path.write_text("node_load1 2.5\nnode_memory_MemTotal_bytes 7\n", encoding="utf-16")
+    assert read_payload(path)["hosts"][0]["load1"] == 2.5
 
 
 def test_what_a_name_holds_does_not_steer_the_terminal() -> None:

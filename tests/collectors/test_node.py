@@ -74,7 +74,7 @@ def test_hosts_of_a_federation_are_told_apart_by_their_instance() -> None:
         'node_memory_MemTotal_bytes{instance="a:9100"} 1\nnode_memory_MemTotal_bytes{instance="b:9100"} 2\n'
         'node_uname_info{instance="b:9100",nodename="b"} 1\n'
     )
-    assert [(host.host, host.memory_total_bytes) for host in reading.hosts] == [(None, 1), ("b", 2)]
+    assert [(host.host, host.memory_total_bytes) for host in reading.hosts] == [("a", 1), ("b", 2)]
     many = "\n".join(f'node_load1{{instance="{n}"}} 1' for n in range(HOSTS_CAP + 2))
     assert len(read(many).hosts) == HOSTS_CAP
     assert read(many).notes == (f"2 hosts past the first {HOSTS_CAP} are left out",)
@@ -96,3 +96,33 @@ def test_rows_follow_the_values_while_the_series_stay() -> None:
     read_target = TargetReader(KIND).read
     seen = [read_target(f"node_load1 {load}\n".encode()).hosts[0].load1 for load in (1, 2, 3, 4)]
     assert seen == [1, 2, 3, 4]
+
+
+def test_a_host_that_does_not_say_its_name_has_that_of_its_instance() -> None:
+    named = {
+        "10.0.0.7:9100": "10.0.0.7",
+        "[fd00::7]:9100": "fd00::7",
+        "node-a": "node-a",
+        "localhost:9100": None,
+    }
+    text = "".join(f'node_load1{{instance="{instance}"}} 1\n' for instance in named)
+    assert [host.host for host in read(text).hosts] == list(named.values())
+    assert dict(read('node_load1{instance="a:9100"} 1\n').found_names)["host"] == "instance"
+
+
+def test_idle_time_alone_is_not_all_of_the_cpu_time() -> None:
+    host = read('node_cpu_seconds_total{cpu="0",mode="idle"} 7\n').hosts[0]
+    assert (host.cpu_count, host.cpu_busy_seconds_total, host.cpu_seconds_total) == (1, None, None)
+
+
+def test_256_cpus() -> None:
+    modes = {"idle": 1000, "iowait": 2, "irq": 3, "nice": 4, "softirq": 5, "steal": 6, "system": 7, "user": 8}
+    lines = [
+        f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {seconds}'
+        for cpu in range(256)
+        for mode, seconds in modes.items()
+    ]
+    guests = [f'node_cpu_guest_seconds_total{{cpu="{cpu}",mode="user"}} 8' for cpu in range(256)]
+    host = read("\n".join(lines + guests)).hosts[0]
+    # 33 = 3 + 4 + 5 + 6 + 7 + 8 of each CPU is busy, 1002 is not.
+    assert (host.cpu_count, host.cpu_busy_seconds_total, host.cpu_seconds_total) == (256, 8448, 264960)

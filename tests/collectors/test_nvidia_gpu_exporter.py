@@ -30,6 +30,17 @@ def of_gpu(**values: float) -> list[str]:
     return [f"nvidia_smi_{name}{{{WHO}}} {value}" for name, value in values.items()]
 
 
+def test_without_free_and_reserved_memory_the_ratio_is_not_known() -> None:
+    # With a list of fields of one's own. Of 81559 MiB the driver keeps 479: 76000 of 81080, not of 81559.
+    mib = 1048576
+    of_two = of_gpu(memory_used_bytes=76000 * mib, memory_total_bytes=81559 * mib)
+    gpu = read(INFO, *of_two).gpus[0]
+    assert (gpu.memory_free_bytes, gpu.memory_used_ratio) == (None, None)
+    assert "memory_free_bytes" in read(INFO, *of_two).missing
+    of_three = [*of_two, *of_gpu(memory_reserved_bytes=479 * mib)]
+    assert read(INFO, *of_three).gpus[0].memory_used_ratio == 76000 / 81080
+
+
 def fixture(name: str) -> Reading:
     return TargetReader(KIND).read((SHARED / "fixtures/gpu" / name).read_bytes())
 

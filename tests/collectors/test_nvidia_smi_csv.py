@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.gpu.nvidia_smi_csv import COLUMNS, KIND
 from collectors.reading import GpuProcess, GpuSample, Reading
-from collectors.registry import detect_all
+from collectors.registry import detect, detect_all
 from collectors.source import TargetReader
 from tests.shared import SHARED, fixture, needs_shared
 
@@ -247,3 +247,39 @@ def test_l40s_idle() -> None:
     (gpu,) = read(text.partition("# load ::")[0]).gpus
     assert (gpu.memory_used_bytes, gpu.memory_free_bytes, gpu.memory_used_ratio) == (0, 45460 * MIB, 0)
     assert (gpu.utilization_ratio, gpu.power_watts, gpu.temperature_celsius) == (1.0, 144.97, 63)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# gpu    pwr  gtemp\n# Idx      W      C\n    0    120     40\n", "nvidia-smi dmon or pmon"),
+        ("#gpu, pwr, gtemp\n#Idx, W, C\n0, 120, 40\n", "nvidia-smi dmon or pmon"),
+        ("Mon Nov 30 22:00:00 2026\n+---+\n| NVIDIA-SMI 550.90.07   Driver |\n", "without options"),
+        ("\n==============NVSMI LOG==============\n\nTimestamp    : Mon\n", "the output of nvidia-smi -q"),
+        ("GPU 0: NVIDIA H100 (UUID: GPU-aaaaaaaa-1111-2222-3333-444444444444)\n", "nvidia-smi -L"),
+        ("0, GPU-aaaaaaaa-1111-2222-3333-444444444444, 97 %\n", "a table without its header"),
+        ("GPU-aaaaaaaa-1111-2222-3333-444444444444, 97 %\n", "a table without its header"),
+    ],
+)
+def test_another_output_of_nvidia_smi_is_told_from_a_riddle(text: str, words: str) -> None:
+    assert detect(text.encode()) is KIND
+    (note,) = read(text).notes
+    assert words in note
+    assert note.endswith(
+        "run nvidia-smi --query-gpu=… with --format=csv and without noheader, or nvidia-smi -q -x"
+    )
+
+
+def test_trouble_that_stands_outside_of_the_table_is_passed_on() -> None:
+    lost = "Unable to determine the device handle for GPU 0000:0A:00.0: GPU is lost."
+    reading = read(f"{lost}\nindex, uuid, memory.used [MiB]\n0, GPU-a, 7 MiB\n")
+    assert [gpu.gpu_uuid for gpu in reading.gpus] == ["GPU-a"]
+    assert reading.notes[0] == f"nvidia-smi says: {lost}"
+
+
+def test_a_process_of_a_pci_address_is_of_the_gpu_at_that_address() -> None:
+    processes = "gpu_bus_id, pid, used_gpu_memory [MiB]\n00000000:0A:00.0, 1234, 70 MiB\n"
+    gpus = "uuid, pci.bus_id, memory.used [MiB]\nGPU-a, 00000000:0A:00.0, 71 MiB\n"
+    assert [process.gpu_uuid for process in read(processes + "\n" + gpus).processes] == ["GPU-a"]
+    # Alone, the address stands for a GPU of this target, as an index does.
+    assert [process.gpu_uuid for process in read(processes).processes] == ["#00000000:0A:00.0"]
