@@ -164,11 +164,11 @@ class Batch:
         for one in counted:
             self._histogram(ts, _as_counted(one, ts, counting, watch, zero_since), one, counting)
         for key, raws in used.items():
-            restarted = set()
-            if counting is Counting.SETTLED:
-                restarted = {replica for replica in raws if (key, replica) in watch.fallen}
+            fallen = set()
+            if counting in multiworker.FALLEN:
+                fallen = {replica for replica in raws if (key, replica) in watch.fallen}
             since = usage_since(key, raws, engines, known)
-            step = usage.step(self._account((name, key)), raws, ts, counting, since, restarted)
+            step = usage.step(self._account((name, key)), raws, ts, counting, since, fallen)
             self._usage(target, key, step)
         return counting
 
@@ -233,8 +233,8 @@ def _as_counted(
     if counting is Counting.RESTARTED or (counting is Counting.SETTLED and one.series in watch.fallen):
         since = last.ts if last is not None else zero_since.get((one.series.replica, one.series.model))
         return increase(None, histogram, ts, since)
-    if counting is Counting.SETTLED:
-        return one.step
+    if counting in multiworker.FALLEN:
+        return increase(None, histogram, ts, None) if one.series in watch.fallen else one.step
     base_ts = last.base_ts if last is not None else ts
     state = Last(ts, histogram.edges_seconds, histogram.buckets, histogram.sum_seconds, base_ts)
     return Increase(state, None, None, None, False)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from collectors import usage
-from collectors.multiworker import Counting
+from collectors.multiworker import Counting, is_fall
 from collectors.reading import EngineSample, UsageKey
 
 Replica = tuple[str, str | None]
@@ -48,8 +48,8 @@ def falls(
         if old is None or old == counters:
             continue
         for then, value in zip(old, counters, strict=True):
-            if then is not None and value is not None and value < then:
-                found[replica] = value
+            if is_fall(then, value):
+                found[replica] = value or 0.0
                 break
     return found
 

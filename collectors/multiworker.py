@@ -39,8 +39,16 @@ chance."""
 STARTED_SLACK_SECONDS = 2.0
 """A start time has a resolution of a second or worse."""
 
+_ROUNDING = 1e-9
+"""Of a counter: sums of doubles differ by less."""
+
 STARTS_KEPT = 16
 """Start times remembered of one endpoint: more than workers it has, as a rule."""
+
+
+def is_fall(before: float | None, now: float | None) -> bool:
+    """Whether a counter is lower than it was, by more than adding up its parts in another order makes it."""
+    return before is not None and now is not None and now < before * (1 - _ROUNDING)
 
 
 class Counting(Enum):
@@ -52,12 +60,19 @@ class Counting(Enum):
     """Not yet known: the last counted scrape stays the one to count from."""
     SETTLED = "settled"
     """A fall that stayed: what fell counts from 0 since the last counted scrape, all else as with ON."""
+    SHIFTED = "shifted"
+    """A fall that stayed though the process says that it is the same one: a part of what was added up is
+    shown no more. What fell begins anew, for it did not start at 0; all else as with ON."""
     RESTARTED = "restarted"
     """The process is new: everything counts from 0 since the last counted scrape."""
     OFF = "off"
     """Workers alternate: nothing is counted."""
     ANEW = "anew"
     """The first scrape to count from, after OFF."""
+
+
+FALLEN = (Counting.SETTLED, Counting.SHIFTED)
+"""With these, `Watch.fallen` names the counters that fell."""
 
 
 class Watch(NamedTuple):
@@ -133,10 +148,11 @@ def _held(
         if not by_new_start:
             return calm._replace(alternated_at=ts), Counting.OFF
         return calm._replace(fallen=fallen), Counting.SETTLED
+    stayed = Counting.SETTLED if by_new_start or calm.start is None else Counting.SHIFTED
     fell_again = any(fell.get(key, level) < level for key, level in before.levels.items())
     held = 1 if fell_again else before.held + 1
     if held > HELD_SCRAPES:
-        return calm._replace(fallen=fallen), Counting.SETTLED
+        return calm._replace(fallen=fallen), stayed
     return (
         calm._replace(held=held, held_by_new_start=by_new_start, fallen=fallen, levels=dict(fell)),
         Counting.HELD,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from collectors.multiworker import Counting
+from collectors.multiworker import Counting, is_fall
 from collectors.reading import EngineSample, Reading, UsageKey
 
 ROW_EVERY = timedelta(minutes=1)
@@ -129,8 +129,8 @@ def fell(account: Account, seen: Mapping[str, Totals]) -> dict[str, float]:
         if raw is None or raw.totals == totals:
             continue
         for old, new in zip(raw.totals, totals, strict=True):
-            if old is not None and new is not None and new < old:
-                found[replica] = new
+            if is_fall(old, new):
+                found[replica] = new or 0.0
                 break
     return found
 
@@ -141,13 +141,13 @@ def step(
     ts: datetime,
     counting: Counting,
     zero_since: Mapping[str, datetime],
-    restarted: Set[str] = frozenset(),
+    fallen: Set[str] = frozenset(),
 ) -> Step:
     """Count one scrape.
 
     `zero_since`: the replicas whose counters, seen for the first time, count from 0, and since when; without
-    an entry their past is unknown and only what follows is counted. `restarted` (with SETTLED): the replicas
-    that started anew.
+    an entry their past is unknown and only what follows is counted. `fallen` (with SETTLED and SHIFTED):
+    the replicas whose counters fell.
     """
     if counting in (Counting.HELD, Counting.OFF):
         return _not_counted(before, seen, ts, counting)
@@ -160,12 +160,19 @@ def step(
             begun = Account(ts, ts, ts, _raws(None, seen, ts))
             return Step(begun, None, begun)
         before = Account(NEVER, min(zeros), min(zeros), {})
+    restarted: Set[str] = frozenset()
+    if counting is Counting.RESTARTED:
+        restarted = seen.keys()
+    elif counting is Counting.SETTLED:
+        restarted = fallen
     pending, write_base = before.pending, False
     for replica, totals in seen.items():
         raw = before.raws.get(replica)
-        anew = counting is Counting.RESTARTED or replica in restarted
-        if raw is None and replica not in zero_since:
-            write_base = True
+        anew = replica in restarted
+        if (raw is None and replica not in zero_since) or (
+            counting is Counting.SHIFTED and replica in fallen
+        ):
+            write_base = True  # its past is not known: it counts from here
             continue
         write_base = write_base or anew
         old = NOTHING if raw is None or anew else raw.totals
@@ -174,11 +181,9 @@ def step(
         )
     used = any(pending)
     since = before.since if used else ts
-    if (
-        ts <= before.counted_at
-    ):  # the clock went back: how long it took is not known, the row waits for the next
+    if ts <= before.counted_at:  # the clock went back: how long it took is not known, the row waits
         since = ts
-    raws = _raws(before, seen, ts, seen.keys() if counting is Counting.RESTARTED else restarted)
+    raws = _raws(before, seen, ts, restarted | fallen)
     account = Account(min(before.row_at, ts), since, ts, raws, pending)
     # At a restart the row is not put off: what was used before it is in no counter any more.
     if used and since < ts and (write_base or ts - before.row_at >= ROW_EVERY):

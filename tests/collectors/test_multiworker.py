@@ -78,6 +78,8 @@ def test_what_comes_back_within_two_scrapes_was_another_worker(
         ([1000, 5, 1010], [0, -3, 0], [ON, HELD, OFF]),
         ([5, 1000, 7], [0, -3, 0], [ON, HELD, OFF]),
         ([10, 2, 12, 14], [0, -3, -3, -3], [ON, HELD, SETTLED, ON]),
+        ([1000, 5, 10, 15, 20], [0, 0, 0, 0, 0], [ON, HELD, HELD, Counting.SHIFTED, ON]),
+        ([1000, 5, 1001], [0, 0, 0], [ON, HELD, OFF]),
     ],
     ids=[
         "a restart is known at once",
@@ -86,6 +88,8 @@ def test_what_comes_back_within_two_scrapes_was_another_worker(
         "the process from before answers again",
         "the process from before answers again, though nothing had fallen",
         "a restart by an engine whose clock is behind",
+        "a fall of a process that is the same",
+        "workers that show the start of their common parent",
     ],
 )
 def test_the_start_of_the_process_decides_where_it_is_told(

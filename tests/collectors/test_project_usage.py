@@ -337,3 +337,27 @@ def test_every_token_is_counted_once_whatever_restarts(steps: list[tuple[str, in
         engine(ingest, seconds, value, start=start)
     engine(ingest, seconds + 60, value, start=start)
     assert prompt_tokens(store) == total
+
+
+def test_parts_added_up_in_another_order_are_no_fall() -> None:
+    assert (0.1 + 0.2) + 0.3 > 0.1 + (0.2 + 0.3)
+    store = Store.open()
+    ingest = fresh(store)
+    for i, usd in enumerate([(0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3), 1.6]):
+        gateway(ingest, 30 * i, UsageCounter(SEARCH, spend_usd_total=usd))
+    (row,) = store.query("usage_rows", target="gate").to_dicts()
+    assert (row["interval_seconds"], row["gateway_spend_usd"]) == (30, pytest.approx(1.0))
+    assert "multi-worker" not in str(store.query("target_rows")["notes"].to_list())
+
+
+def test_a_sum_that_loses_a_part_is_not_counted_again() -> None:
+    """One of a key's series is shown no more; the process says that it is the same."""
+    store = Store.open()
+    ingest = fresh(store)
+    row = EngineSample("litellm", "gateway", "", "qwen", process_start_time_seconds=unix(-1000))
+    for i, prompt in enumerate(
+        [1_000_000, 1_000_010, 900_000, 900_000, 900_000, 900_007, 900_007, 900_007, 900_009]
+    ):
+        gateway(ingest, 10 * i, UsageCounter(SEARCH, prompt), engines=[row])
+    gateway(ingest, 200, UsageCounter(SEARCH, 900_010), engines=[row])
+    assert prompt_tokens(store, "gate") == 10 + 10
