@@ -23,6 +23,9 @@ from collectors.target import Target, TargetSecretError
 BODY_LIMIT = 64 * 1024 * 1024
 """Bytes of one answer. What is asked for is sized to a tenth of this (`fetch.SAMPLES_PER_ANSWER`)."""
 
+LAST_SECONDS = 253402300799
+"""The end of the year 9999, Unix seconds: the last time that Python knows."""
+
 _TOO_MUCH = frozenset({413, 422, 500, 502, 503, 504})
 """Answers to a query that was too large, or came at a bad time. 422 is Prometheus' "too many samples", 503
 its timeout and the overload of proxies; Thanos and Mimir use the others as well."""
@@ -96,9 +99,12 @@ class Api:
         try:
             # Prometheus answers with a scalar, [time, value]; VictoriaMetrics with a series without labels.
             _, value = found[0]["value"] if isinstance(found[0], dict) else found
-            return float(value)
+            seconds = float(value)
         except (TypeError, ValueError, LookupError):
-            raise ApiError("the answer to time() holds no time") from None
+            seconds = -1.0
+        if not 0 <= seconds <= LAST_SECONDS:
+            raise ApiError("the answer to time() holds no time")
+        return seconds
 
     def names(self, start: float, end: float, matchers: str) -> list[str]:
         """Metric names with samples from `start` to `end` (Unix seconds). Raises ApiError."""

@@ -15,6 +15,9 @@ NAMES_EVERY_SECONDS = (5.0, 60.0)
 """New names come with new exporters and versions, and with an engine's first request, not with each scrape.
 After a new one there may be more: the time to the next look is doubled from the first to the second."""
 
+NAMES_BACK_MS = 300_000
+"""Names are looked for a little before what is read: not every target is scraped as often as we pull."""
+
 SAMPLES_PER_ANSWER = 100_000
 """About 5 MB of JSON: reading it keeps other threads waiting for some 50 ms."""
 
@@ -126,7 +129,7 @@ class Fetcher:
             answers.append(self.api.samples(every, begin_ms, end_ms))
             series.extend(answers[-1].series)
         notes = self._warned(answers)
-        series = _after(series, begin_ms)
+        series = _inside(series, begin_ms, end_ms)
         found = self._upstreams.scrapes(series, telling, self.known)
         samples = sum(len(raw.points) for raw in series)
         self._fit((end_ms - begin_ms) / 1000, samples)
@@ -144,9 +147,11 @@ class Fetcher:
         covered = begin_ms >= self._named[0] and (end_ms <= self._named[1] or not self.of_past)
         if covered and abs(end_ms - self._named[1]) < self._names_wait * 1000:
             return begin_ms
-        # One that paused is still asked for.
-        names = {*self.api.names(begin_ms / 1000, end_ms / 1000, self._matchers), *self._wanted.telling}
-        found = wanted(names.union(self._wanted.shared))
+        since = (begin_ms - NAMES_BACK_MS) / 1000
+        names = self.api.names(since, end_ms / 1000, self._matchers)
+        found = wanted(
+            [*names, *self._wanted.telling, *self._wanted.shared]
+        )  # one that paused is still asked for
         fresh, self._wanted = found != self._wanted, found
         first, last = NAMES_EVERY_SECONDS
         self._names_wait = first if fresh or not found.telling else min(2 * self._names_wait, last)
@@ -173,14 +178,18 @@ class Fetcher:
             self._seconds = min(max(min(fitting, 2 * self._seconds), SHORTEST_SECONDS), self._longest)
 
 
-def _after(series: list[Raw], begin_ms: int) -> list[Raw]:
-    """Without the samples at the very begin, which Prometheus 2 shows and Prometheus 3 does not."""
+def _inside(series: list[Raw], begin_ms: int, end_ms: int) -> list[Raw]:
+    """Without the samples at the very begin, which Prometheus 2 shows and Prometheus 3 does not, and without
+    what was not asked for."""
     try:
         return [
             raw
-            if not raw.points or raw.points[0][0] * 1000 > begin_ms + 0.5
-            else Raw(raw.labels, [point for point in raw.points if round(point[0] * 1000) > begin_ms])
+            if not raw.points
+            or (raw.points[0][0] * 1000 > begin_ms + 0.5 and raw.points[-1][0] * 1000 < end_ms + 0.5)
+            else Raw(
+                raw.labels, [point for point in raw.points if begin_ms < round(point[0] * 1000) <= end_ms]
+            )
             for raw in series
         ]
-    except (TypeError, LookupError, OverflowError):
+    except (TypeError, ValueError, LookupError, OverflowError):
         raise ApiError("the answer holds samples that are not what Prometheus' API sends") from None
