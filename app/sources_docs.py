@@ -28,13 +28,14 @@ answer; a `kind` in the configuration settles it. What a target itself shows, an
 was read, stands on the Sources page and in `infermeter read FILE --json`.
 
 - Of several names **the first that is there is read**; names of one figure are never added up. Names and
-  labels are compared without regard to case, and `:` is the same as `_`.
+  labels are compared without regard to case, `:` is the same as `_`, and a counter may lack its `_total`.
 - The **unit belongs to the name**: `× 1e-06` is what makes seconds of microseconds. Ratios are 0 to 1.
 - A figure that a target does not show is not known (`–`, NULL), never 0. What a kind can never tell is named
   with the reason.
 - **Roles**: figures of a router, a gateway or a probe are never added to those of engines: they show the
   same requests once more.
-- A metric marked *mean* has a sum and a count and no buckets: a mean is shown and no percentile.
+- A metric marked *mean* has a sum and a count and no buckets: a mean is shown and no percentile. So it is
+  with any histogram whose buckets were dropped on the way, lack `+Inf` or differ from series to series.
 """
 
 PULLED = """\

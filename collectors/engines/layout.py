@@ -44,6 +44,10 @@ BUCKETS_CAP = 250_000
 _SCALED: frozenset[Part] = frozenset({"value", "sum", "mean_sum", "mean_count"})
 """Parts whose values are of the name's unit; of a bucket it is the edge that is."""
 
+SUMS_AND_COUNTS: tuple[tuple[Part, Part], ...] = (("sum", "count"), ("mean_sum", "mean_count"))
+"""Where a mean is had from: a histogram whose buckets are not there (dropped on the way, or a summary), then
+what a kind declares as a mean."""
+
 _NEVER_ZERO = frozenset({"ttft", "e2e"})
 """Latencies that take time; a request that did not queue, or made one token, has others that are 0. vLLM
 0.5.1 with chunked prefill counted all its first tokens at 0 s (vllm #6337)."""
@@ -261,13 +265,11 @@ class EngineLayout:
         of = [group for group in own if rank in group.ladders.get(metric, ())]
         ladders = [group.ladder(metric, rank) for group in of]
         if any(ladder is None for ladder in ladders) or len({one.edges for one in ladders if one}) > 1:
-            self._notes.append(f"{metric}: series with different bucket edges cannot be added up, left out")
-            return None
+            return self._without(metric, "series with different bucket edges cannot be added up")
         same = [ladder for ladder in ladders if ladder is not None]
         edges, scale = same[0].edges, same[0].scale
         if edges[-1] != math.inf:
-            self._notes.append(f"{metric}: there is no +Inf bucket, the histogram is left out")
-            return None
+            return self._without(metric, "there is no +Inf bucket")
         cells = [self._make(every) for every in zip(*(ladder.cells for ladder in same), strict=True)]
         self._found.setdefault(metric, of[0].names[metric, rank, "bucket"])
         return _Buckets(
@@ -275,18 +277,23 @@ class EngineLayout:
             self._rest(own, metric, rank, "sum"), self._rest(own, metric, rank, "count"),
         )  # fmt: skip
 
+    def _without(self, metric: str, why: str) -> None:
+        self._notes.append(f"{metric}: {why}, the buckets are left out")
+
     def _mean(self, row: Row, metric: str, own: list[Group]) -> _Buckets | None:
-        """A sum and a count of one row: a histogram of the +Inf bucket alone."""
+        """A sum and a count of one row, of a mean or of a histogram without buckets that can be used: a
+        histogram of the +Inf bucket alone."""
         parts = {key for group in own for key in group.rests.get(metric, ())}
-        for rank in sorted(rank for rank, part in parts if part == "mean_sum"):
-            if (rank, "mean_count") in parts:
-                total, count = (self._rest(own, metric, rank, part) for part in ("mean_sum", "mean_count"))
-                names = [
-                    next(group.names[key] for group in own if key in group.names)
-                    for key in ((metric, rank, "mean_sum"), (metric, rank, "mean_count"))
-                ]
-                self._found.setdefault(metric, " / ".join(names))
-                return _Buckets(row, metric, (math.inf,), taking([count]), total, count)
+        for sum_part, count_part in SUMS_AND_COUNTS:
+            for rank in sorted(rank for rank, part in parts if part == sum_part):
+                if (rank, count_part) in parts:
+                    total, count = (self._rest(own, metric, rank, part) for part in (sum_part, count_part))
+                    names = [
+                        next(group.names[key] for group in own if key in group.names)
+                        for key in ((metric, rank, sum_part), (metric, rank, count_part))
+                    ]
+                    self._found.setdefault(metric, " / ".join(names))
+                    return _Buckets(row, metric, (math.inf,), taking([count]), total, count)
         return None
 
     def _rest(self, own: list[Group], metric: str, rank: int, part: Part) -> int:

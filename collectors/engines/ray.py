@@ -8,34 +8,15 @@ not 0. Dead replicas' gauges stay until Ray has cleared their worker away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from collectors.engines import vllm
-from collectors.engines.table import EngineKind, Named, Names
-
-
-def _with_and_without_total(names: Names) -> Names:
-    """Each counter's name as it is, then as older Rays write it."""
-    older: list[str | Named] = []
-    for name in names:
-        plain = name if isinstance(name, str) else name.name
-        if plain.endswith("_total"):
-            short = plain.removesuffix("_total")
-            older.append(short if isinstance(name, str) else replace(name, name=short))
-    return (*names, *older)
-
-
-COLUMNS: Mapping[str, Names] = {
-    column: _with_and_without_total(names) for column, names in vllm.COLUMNS.items()
-}
+from collectors.engines.table import EngineKind
 
 KIND = EngineKind(
     name="ray",
     role="engine",
     marks=("ray_vllm_*",),
     prefixes=("ray_vllm:",),
-    columns=COLUMNS,
+    columns=vllm.COLUMNS,
     histograms=vllm.HISTOGRAMS,
     # A replica is an actor of Ray Serve; before vLLM 0.12 only its worker process is told.
     replica_labels=("ReplicaId", "WorkerId", "engine"),

@@ -107,12 +107,6 @@ class Group:
         elif part != "family":
             self.rests.setdefault(column, {}).setdefault((rank, part), {})[series] = cell
 
-    def means(self) -> set[str]:
-        """Metrics of which there is a sum or a count that belongs to no histogram."""
-        return {
-            metric for metric, rests in self.rests.items() if any(part[:5] == "mean_" for _, part in rests)
-        }
-
     def value(self, column: str, rank: int) -> int:
         """The cell of the column."""
         key = (column, rank, "value")
@@ -181,15 +175,20 @@ def keep_apart(groups: Mapping[Row | str | None, Group]) -> int:
     """Take from shared groups what their rows' own series say too: a series without a name beside named ones
     is nobody's, and adding it to each of them would make up load. How many series are left out."""
     left_out = 0
+    own: dict[str, set[str]] = {}  # replica → what its rows that name a model say
+    for key, group in groups.items():
+        if isinstance(key, Row):
+            own.setdefault(key.replica, set()).update(group.values, group.ladders, group.rests)
+    of_all = {
+        column
+        for key, group in groups.items()
+        if key is not None
+        for column in (*group.values, *group.ladders, *group.rests)
+    }
     for shared, group in groups.items():
         if isinstance(shared, Row):
             continue
-        named = {
-            column
-            for key, other in groups.items()
-            if key is not shared and (shared is None or (isinstance(key, Row) and key.replica == shared))
-            for column in (*other.values, *other.ladders, *other.means())
-        }
+        named = of_all if shared is None else own.get(shared, set())
         for kept in (group.values, group.ladders):
             for column in named & kept.keys():
                 left_out += sum(len(series) for series in kept[column].values())

@@ -2,8 +2,9 @@
 
 An engine is an `EngineKind` with its tables filled in; nothing else is needed for most of them. The rules
 that all engines share stand here: aliases are never added up, several series of one name (one per HTTP
-handler, per cache source …) are; KV use takes the largest; a histogram needs its +Inf bucket; of gauges that
-each worker process shows (label `pid`) the largest counts.
+handler, per cache source …) are; KV use takes the largest; a histogram needs its +Inf bucket, and is else
+the mean that its sum and its count give; of gauges that each worker process shows (label `pid`) the largest
+counts; a counter may lack its `_total` (Ray, and OpenTelemetry collectors without suffixes, leave it out).
 
 A name in `columns` that is no column of `EngineSample` is a helper: `added`, `plus` and `ratios` use it. A
 metric that is not one of `METRICS` is one too: the kind must have a reader of its own that takes it away.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
@@ -158,14 +159,15 @@ class EngineKind(ExpositionKind[EnginePlace]):
 
         def add_all(table: Mapping[str, Names], prefix: str, parts: Mapping[str, Part]) -> None:
             for column, names in table.items():
-                for rank, name in enumerate(names):
+                for rank, name in enumerate((*names, *without_total(names))):
                     add(column, rank, name, prefix, parts)
 
         for prefix in self.prefixes:
             add_all(self.columns, prefix, {"": "value"})
             add_all(self.histograms, prefix, {"_bucket": "bucket", "_sum": "sum", "_count": "count"})
             for metric, means in self.means.items():
-                for rank, mean in enumerate(means):
+                shorter = (Mean(*without_total((mean.sum, mean.count))) for mean in means if _has_total(mean))
+                for rank, mean in enumerate((*means, *shorter)):
                     add(metric, rank, mean.sum, prefix, {"": "mean_sum"})
                     add(metric, rank, mean.count, prefix, {"": "mean_count"})
         add_all(self.endpoint, "", {"": "value"})
@@ -225,6 +227,24 @@ class EngineKind(ExpositionKind[EnginePlace]):
             combined=Combined(self.added, self.plus, self.ratios),
             copies=frozenset(label.lower() for label in self.copies), totals=self.totals, notes=self.notes,
         )  # fmt: skip
+
+
+def without_total(names: Names) -> Names:
+    """The names that end in `_total`, without that."""
+    return tuple(
+        short if isinstance(name, str) else replace(name, name=short)
+        for name in names
+        if (short := spelled(name).removesuffix("_total")) != spelled(name)
+    )
+
+
+def spelled(name: str | Named) -> str:
+    """The name alone."""
+    return name if isinstance(name, str) else name.name
+
+
+def _has_total(mean: Mean) -> bool:
+    return all(spelled(part).endswith("_total") for part in (mean.sum, mean.count))
 
 
 def _matches(value: str | None, pattern: str) -> bool:

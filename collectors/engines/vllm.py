@@ -31,7 +31,8 @@ COLUMNS: Mapping[str, Names] = {
     "generation_tokens_total": ("generation_tokens_total",),
     # V0 shows a reason from its first request on; V1 shows all its reasons from the start, and `error`
     # only since it knows that reason, so an absent `error` is not 0.
-    "finished_stop_total": _finished("stop", absent_is_zero=True),
+    # The model stopped, or was stopped because it repeats itself (0.32, on request).
+    "finished_stop_total": _finished("stop|repetition", absent_is_zero=True),
     "finished_length_total": _finished("length", absent_is_zero=True),
     "finished_error_total": _finished("error"),
     # V0 has a rate instead (gpu_prefix_cache_hit_rate, -1 when off): not read, it cannot be averaged.

@@ -76,6 +76,55 @@ def test_a_histogram_with_buckets_goes_before_a_mean() -> None:
     assert reading.found_names == (("ttft", "e:first_seconds"),)
 
 
+def test_a_histogram_whose_buckets_were_dropped_on_the_way_is_a_mean() -> None:
+    reading = read(
+        'e:first_seconds_sum{model="m"} 3', 'e:first_seconds_count{model="m"} 2',
+        'e:queue_ms_sum{model="m"} 1500', 'e:queue_ms_count{model="m"} 3',
+        'e:ttft_sum{model="m"} 99', 'e:ttft_n{model="m"} 99',
+    )  # fmt: skip
+    assert reading.histograms == [
+        Histogram("0", "m", "ttft", (math.inf,), (2,), 3, 2),
+        Histogram("0", "m", "queue", (math.inf,), (3,), 1.5, 3),
+    ]
+    assert ("ttft", "e:first_seconds_sum / e:first_seconds_count") in reading.found_names
+
+
+def test_series_whose_edges_differ_are_one_mean() -> None:
+    reading = read(*(
+        f'e:first_seconds_{part}"m",stream="{stream}"{rest}'
+        for stream, edge, n in (("yes", "1", 2), ("no", "4", 3))
+        for part, rest in (
+            ("bucket{model=", f',le="{edge}"}} 1'), ("bucket{model=", f',le="+Inf"}} {n}'),
+            ("sum{model=", f"}} {n}.5"), ("count{model=", f"}} {n}"),
+        )
+    ))  # fmt: skip
+    assert reading.histograms == [Histogram("0", "m", "ttft", (math.inf,), (5,), 6, 5)]
+    assert reading.notes == (
+        "ttft: series with different bucket edges cannot be added up, the buckets are left out",
+    )
+
+
+def test_a_mean_that_names_no_model_beside_means_of_models_is_nobodys() -> None:
+    reading = read(
+        'e:first_seconds_sum{model="m"} 3', 'e:first_seconds_count{model="m"} 2',
+        "e:first_seconds_sum 5", "e:first_seconds_count 5",
+    )  # fmt: skip
+    assert [(one.sum_seconds, one.count) for one in reading.histograms] == [(3, 2)]
+
+
+def test_a_counter_may_lack_its_total_and_goes_after_one_that_has_it() -> None:
+    """OpenTelemetry's Prometheus exporter leaves the suffix out with `add_metric_suffixes: false`."""
+    without = read(
+        'e:made_tokens{model="m"} 7', 'e:made_seconds{model="m"} 2', 'e:done{model="m",why="stop"} 3'
+    )
+    assert without.engines[0].generation_tokens_total == 7
+    assert without.engines[0].finished_stop_total == 3
+    assert [(one.metric, one.sum_seconds, one.count) for one in without.histograms] == [("tpot", 2, 7)]
+    assert ("generation_tokens_total", "e:made_tokens") in without.found_names
+    both = read('e:made_tokens{model="m"} 7', 'e:made_tokens_total{model="m"} 8')
+    assert both.engines[0].generation_tokens_total == 8
+
+
 def test_a_sum_without_its_count_says_nothing() -> None:
     reading = read('e:ttft_sum{model="m"} 12.5', 'e:running{model="m"} 1')
     assert reading.histograms == []

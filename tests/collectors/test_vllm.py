@@ -65,7 +65,7 @@ def test_every_column_by_its_name_today() -> None:
     )
     assert engine == EngineSample(
         "vllm", "engine", "0", "m", requests_running=4, requests_waiting=12, kv_cache_used_ratio=0.25,
-        preemptions_total=3, prompt_tokens_total=1074, generation_tokens_total=3243, finished_stop_total=7,
+        preemptions_total=3, prompt_tokens_total=1074, generation_tokens_total=3243, finished_stop_total=8,
         finished_length_total=18, finished_error_total=2, http_4xx_total=2, http_5xx_total=0,
         prefix_cache_queries_total=100, prefix_cache_hits_total=40, memory_reservation_ratio=0.92,
         process_start_time_seconds=1796057367.71, process_resident_bytes=647815168,
@@ -153,11 +153,15 @@ def test_buckets_in_any_order_and_twice_are_one_ladder() -> None:
     assert read(*reversed(lines)).histograms[0].edges_seconds == (0.5, 2.0, math.inf)
 
 
-def test_a_histogram_without_its_last_bucket_is_left_out_and_said() -> None:
+def test_a_histogram_without_its_last_bucket_is_a_mean_and_that_is_said() -> None:
     reading = read(*histogram("e2e_request_latency_seconds", {"0.5": 1, "2": 3}))
-    assert reading.histograms == []
-    assert "e2e: there is no +Inf bucket, the histogram is left out" in reading.notes
-    assert "e2e" in reading.missing
+    assert reading.histograms == [Histogram("0", "m", "e2e", (math.inf,), (3,), 3.5, 3)]
+    assert "e2e: there is no +Inf bucket, the buckets are left out" in reading.notes
+    without_count = [
+        line for line in histogram("e2e_request_latency_seconds", {"2": 3}) if "_count" not in line
+    ]
+    assert read(*without_count).histograms == []
+    assert "e2e" in read(*without_count).missing
 
 
 def test_each_latency_has_its_histogram_and_token_counts_have_none() -> None:
