@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Iterable, Iterator, Set
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,7 +88,6 @@ def parse_listeners(text: str) -> list[Listener]:
     return found
 
 
-@lru_cache(maxsize=4096)
 def is_here(host: str) -> bool:
     """Whether a host of a URL is this machine, as far as that can be told without asking the network."""
     if host in ("localhost", socket.gethostname()):
