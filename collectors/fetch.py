@@ -8,12 +8,13 @@ import socket
 import ssl
 import time
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import aiohttp
 
 from collectors.exposition import BodyError, decompress
+from collectors.hiding import hide, secrets_of
 from collectors.target import Target, TargetSecretError
+from collectors.urls import moved_to
 
 BODY_LIMIT = 16 * 1024 * 1024
 """vllm #44691: a label of hundreds of KB in one series; nothing sane comes near 16 MiB."""
@@ -60,8 +61,10 @@ async def fetch(
     status: int | None = None
 
     def failed(error: str, *, unreachable: bool = False) -> Fetched:
-        return Fetched(status, b"", time.perf_counter() - started, error, unreachable)
+        words = hide(error, secrets_of(authorization))  # the target may quote what it was sent
+        return Fetched(status, b"", time.perf_counter() - started, words, unreachable)
 
+    authorization: str | None = None
     try:
         headers = {}
         if authorization := target.authorization():
@@ -78,7 +81,7 @@ async def fetch(
             ) as response:
                 status = response.status
                 if status != 200:
-                    return failed(await _why_not_200(response))
+                    return failed(await _why_not_200(response, target.url))
                 body = await _limited(response, body_limit)
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -143,12 +146,13 @@ async def _limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-async def _why_not_200(response: aiohttp.ClientResponse) -> str:
+async def _why_not_200(response: aiohttp.ClientResponse, url: str) -> str:
     """The status in words, with the cure where one is known (`docs/troubleshooting.md`)."""
     status = response.status
     if 300 <= status < 400:
-        place = urlsplit(response.headers.get("Location", ""))
-        return f"HTTP {status}: redirects to {place.scheme}://{place.netloc}{place.path}; put that into `url`"
+        place = moved_to(url, response.headers.get("Location"))
+        where = f"to {place}; put that into `url`" if place else "and does not say where to"
+        return f"HTTP {status}: redirects {where}"
     start = (await response.content.read(300)).decode("utf-8", "replace")
     words = " ".join(start.split())[:120]
     cure = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urljoin, urlsplit, urlunsplit
 
 DEFAULT_PATH = "/metrics"
 """Where exporters and engines serve their metrics unless told otherwise."""
@@ -92,6 +92,17 @@ def shown_url(value: str) -> str:
     return urlunsplit(
         parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(query, safe="/:[],"))
     )
+
+
+def moved_to(url: str, location: str | None) -> str | None:
+    """Where a redirect of `url` leads, without credentials and query; None where it says nothing sensible."""
+    try:
+        parts = _split(urljoin(url, (location or "").strip()))
+    except ValueError:
+        return None
+    if parts is None or not location or parts.scheme not in ("http", "https"):
+        return None
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def default_name(url: str) -> str:

@@ -20,6 +20,7 @@ from collectors.probe.answer import Answer, json_object
 from collectors.probe.request import Refusal, refusal
 from collectors.probe.sse import Event, Events
 from collectors.target import Target
+from collectors.urls import moved_to
 
 ANSWER_LIMIT = 4 * 1024 * 1024
 """4096 tokens, the most that can be asked for, of 1 KiB each: an event of one token has 200 to 500 bytes."""
@@ -102,9 +103,8 @@ async def send(
             if response.status != 200:
                 exchange.refused = refusal(await _head(response))
                 exchange.retry_after = response.headers.get("Retry-After")
-                exchange.error = words.status_words(
-                    response.status, exchange.refused, response.headers.get("Location")
-                )
+                place = moved_to(url, response.headers.get("Location"))
+                exchange.error = words.status_words(response.status, exchange.refused, place)
             elif response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
                 exchange.error = "the answer is compressed, which was not asked for"
             elif body is None:
@@ -150,7 +150,7 @@ async def _listen(response: aiohttp.ClientResponse, exchange: Exchange) -> None:
         answer.take(event, answer.ended_at)
     in_one_piece = False
     if answer.events == 0 and (message := json_object(bytes(head))) is not None:
-        in_one_piece = isinstance(message.get("choices"), list)
+        in_one_piece = answer.whole = isinstance(message.get("choices"), list)
         if in_one_piece or message.get("error"):  # its usage and its error count; it has no first token
             answer.take(Event("", json.dumps({**message, "choices": []})), answer.ended_at)
     exchange.error = words.stream_trouble(answer, response.headers.get("Content-Type"), in_one_piece)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import aiohttp
+import duckdb
 
 from collectors.fetch import Fetched
+from collectors.hiding import hide, secrets_of, whole_word
 from collectors.probe import words
 from collectors.probe.body import ProbeBody, encode
 from collectors.probe.exchange import Exchange, new_session, send
@@ -75,14 +78,24 @@ class ProbeWay:
         if largest is None or cap is None or prices is None:
             fetched, _ = await self._probe(target, settings, memory)
             return fetched
-        spending = await self._spending(target, memory, prices.currency, largest, now)
+        try:
+            spending = await self._spending(target, memory, prices.currency, largest, now)
+        except duckdb.Error as error:
+            return Fetched(None, b"", 0.0, words.unbooked_words(str(error)))
         if not spending.may_send(largest, cap, now):
             note = cap_words(cap, prices.currency)
             body = ProbeBody(sent=False, note=note, model=target.model or memory.model)
             return Fetched(None, encode(body), 0.0, None)
         spending.reserve(largest)
+        try:  # before anything is sent: a process that is killed meanwhile must find it when it starts again
+            await self._book(target, prices.currency, spending)
+        except duckdb.Error as error:
+            spending.settle(now.date(), largest, Decimal(0))
+            return Fetched(None, b"", 0.0, words.unbooked_words(str(error)))
         fetched, cost = await self._probe(target, settings, memory)
         spending.settle(now.date(), largest, cost)
+        with suppress(duckdb.Error):  # what is booked is the most it may have cost; the next try says why
+            await self._book(target, prices.currency, spending)
         return fetched
 
     def _memory(self, target: Target) -> _Memory:
@@ -105,10 +118,15 @@ class ProbeWay:
                     since=day_start(now),
                     currency=currency,
                 )
-                known, unknown = rows[0]
-                spent = Decimal(known) + unknown * largest
+                known, unknown, booked = rows[0]
+                spent = max(Decimal(known) + unknown * largest, Decimal(booked))
             memory.spending = Spending(now.date(), spent)
         return memory.spending
+
+    async def _book(self, target: Target, currency: str, spending: Spending) -> None:
+        """Keep what the day has cost so far. Raises duckdb.Error."""
+        if self._store is not None:
+            await asyncio.to_thread(_write_spending, self._store, target.name, currency, spending)
 
     async def _probe(
         self, target: Target, settings: ProbeSettings, memory: _Memory
@@ -116,20 +134,21 @@ class ProbeWay:
         """What came of one request, and what it cost (None: not known)."""
         started = time.perf_counter()
         try:
-            model, exchange = await self._exchange(target, settings, memory)
+            authorization = target.authorization()
+            headers = _headers(authorization, settings)
+            model, exchange = await self._exchange(target, settings, memory, headers)
         except TargetSecretError as error:
             return Fetched(None, b"", time.perf_counter() - started, str(error)), Decimal(0)
         cost = _cost(exchange, model, settings)
-        body = _body(exchange, model, cost, settings)
+        body = _body(exchange, model, cost, settings, secrets_of(authorization))
         return Fetched(exchange.status, encode(body), time.perf_counter() - started, body.error), cost
 
     async def _exchange(
-        self, target: Target, settings: ProbeSettings, memory: _Memory
+        self, target: Target, settings: ProbeSettings, memory: _Memory, headers: dict[str, str]
     ) -> tuple[str | None, Exchange]:
         """The model that was asked and the last exchange. Raises TargetSecretError."""
         if self._session is None:
             self._session = new_session()
-        headers = _headers(target, settings)
         model = target.model or memory.model
         exchange = Exchange()
         try:
@@ -167,6 +186,13 @@ class ProbeWay:
             memory.wait_status = exchange.status
 
 
+def _write_spending(store: Store, target: str, currency: str, spending: Spending) -> None:
+    with store.write() as writer:
+        writer.run(
+            "put_probe_spending", target=target, currency=currency, day=spending.day, spent=spending.spent
+        )
+
+
 def _learned(exchange: Exchange) -> str | None:
     """The model that /models told, or None and why in `exchange.error`."""
     if exchange.error is not None:
@@ -182,10 +208,8 @@ def _learned(exchange: Exchange) -> str | None:
     return model
 
 
-def _headers(target: Target, settings: ProbeSettings) -> dict[str, str]:
-    """Raises TargetSecretError."""
+def _headers(authorization: str | None, settings: ProbeSettings) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-    authorization = target.authorization()
     if authorization is not None and settings.api_key_header is not None:
         headers[settings.api_key_header] = authorization.removeprefix("Bearer ")
     elif authorization is not None:
@@ -204,15 +228,25 @@ def _cost(exchange: Exchange, model: str | None, settings: ProbeSettings) -> Dec
     answer = exchange.answer
     if answer.prompt_tokens is None or answer.generation_tokens is None:
         return None
+    if not answer.whole and answer.finish_reason is None:  # counts so far (vLLM's continuous_usage_stats)
+        return None
     return settings.prices.cost(answer.prompt_tokens, answer.generation_tokens)
 
 
-def _body(exchange: Exchange, model: str | None, cost: Decimal | None, settings: ProbeSettings) -> ProbeBody:
-    answer = exchange.answer
+def _body(
+    exchange: Exchange,
+    model: str | None,
+    cost: Decimal | None,
+    settings: ProbeSettings,
+    secrets: tuple[str, ...],
+) -> ProbeBody:
+    answer, error = exchange.answer, exchange.error
+    if error is not None:  # the endpoint may quote the key, and a prompt that is one word
+        error = whole_word(hide(error, secrets), settings.prompt)[:500]
     return ProbeBody(
         sent=True,
         connect_seconds=exchange.connect_seconds,
-        model=model,
+        model=None if model is None else hide(model, secrets),
         ok=exchange.error is None,
         http_status=exchange.status,
         ttft_seconds=answer.first_token_at,
@@ -222,6 +256,6 @@ def _body(exchange: Exchange, model: str | None, cost: Decimal | None, settings:
         generation_tokens=answer.generation_tokens,
         cost=cost,
         currency=settings.prices.currency if settings.prices is not None else None,
-        finish_reason=answer.finish_reason,
-        error=None if exchange.error is None else exchange.error[:500],
+        finish_reason=None if answer.finish_reason is None else hide(answer.finish_reason, secrets),
+        error=error,
     )

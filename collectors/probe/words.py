@@ -6,10 +6,9 @@ import os
 import re
 import socket
 from datetime import datetime
-from urllib.parse import urlsplit
 
 from collectors.probe.answer import Answer
-from collectors.probe.request import Refusal
+from collectors.probe.request import CHAT, Refusal
 
 _CURES = {
     401: "the endpoint does not take the key; give `bearer_token` or `bearer_token_file`",
@@ -29,12 +28,16 @@ _CURES = {
 _CONTENT_TYPE = re.compile(r"[\w.+/-]{1,80}")
 
 
-def status_words(status: int, refused: Refusal, location: str | None = None) -> str:
-    """An answer that is no 200: `HTTP 401: the endpoint does not take the key; … (invalid_api_key)`."""
+def status_words(status: int, refused: Refusal, place: str | None = None) -> str:
+    """An answer that is no 200: `HTTP 401: the endpoint does not take the key; … (invalid_api_key)`.
+
+    `place`: where a redirect leads.
+    """
     if 300 <= status < 400:
-        place = urlsplit(location or "")
-        host = place.netloc.rpartition("@")[2]
-        return f"HTTP {status}: redirects to {place.scheme}://{host}{place.path}; put that into `url`"
+        where = (
+            f"to {place.removesuffix(CHAT)}; put that into `url`" if place else "and does not say where to"
+        )
+        return f"HTTP {status}: redirects {where}"
     cure = _CURES.get(status)
     says = [code for code in refused.codes if code != str(status)]
     says += [f"it speaks of `{name}`" for name in refused.names]
@@ -58,6 +61,11 @@ def waiting_words(status: int | None, until: datetime) -> str:
         f"not asked: after HTTP {status} the endpoint wants no request before {until:%Y-%m-%d %H:%M:%S} UTC"
         " (Retry-After)"
     )
+
+
+def unbooked_words(why: str) -> str:
+    """Why no request is sent under a cap: what it may cost could not be stored."""
+    return f"not asked: what it may cost cannot be booked ({why.splitlines()[0][:200] if why else 'unknown'})"
 
 
 def connection_words(error: OSError) -> str:

@@ -159,6 +159,34 @@ def test_a_redirect_is_not_followed_and_its_goal_is_shown_without_its_query() ->
     assert asked == ["/metrics"]
 
 
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [
+        ("/new/metrics", "to http://127.0.0.1:PORT/new/metrics; put that into `url`"),
+        ("//u:pw@elsewhere/m?x=1", "to http://elsewhere/m; put that into `url`"),
+        ("http://[", "and does not say where to"),
+        ("", "and does not say where to"),
+    ],
+)
+def test_where_a_redirect_leads_is_said_whole_and_without_credentials(location: str, says: str) -> None:
+    port = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        port.append(request.host.rpartition(":")[2])
+        return web.Response(status=301, headers={"Location": location})
+
+    error = fetched(handler).error
+    assert error == "HTTP 301: redirects " + says.replace("PORT", port[0])
+
+
+def test_a_key_that_the_target_quotes_is_not_shown() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=403, text=f"{request.headers['Authorization']} may not")
+
+    error = fetched(handler, bearer_token="sk-0123456789").error
+    assert error == "HTTP 403; the credentials are not allowed to read metrics (Bearer … may not)"
+
+
 def test_an_empty_200_is_an_error_and_not_zero_metrics() -> None:
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response(text=" \n")

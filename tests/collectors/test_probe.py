@@ -176,8 +176,10 @@ def test_a_failed_probe_is_a_failed_scrape_whose_measurements_are_kept() -> None
     scrapes = store.query("scrape_rows", target="p")
     assert scrapes["ok"].to_list() == [True, False, False, True]
     assert scrapes["error"].to_list() == [None, "it failed", "not asked: after HTTP 503 …", None]
-    assert store.query_rows("probe_spent", target="p", since=NOW, currency="EUR") == [(Decimal("0.00023"), 1)]
-    assert store.query_rows("probe_spent", target="p", since=NOW, currency="USD") == [(Decimal(0), 1)]
+    assert store.query_rows("probe_spent", target="p", since=NOW, currency="EUR") == [
+        (Decimal("0.00023"), 1, 0)
+    ]
+    assert store.query_rows("probe_spent", target="p", since=NOW, currency="USD") == [(Decimal(0), 1, 0)]
     ttft = [row for row in store.query("histogram_rows", target="p").to_dicts() if row["metric"] == "ttft"]
     assert [row["count"] for row in ttft] == [1, 1, 1]  # the third had no body
     assert [row["increases"][-1] for row in ttft[1:]] == [0, 0]
@@ -206,7 +208,7 @@ def test_recordings_hold_probes_and_replay_to_the_same_rows(tmp_path: Path) -> N
     )
     since = NOW - timedelta(days=10_000)
     spent = [one.query_rows("probe_spent", target="p", since=since, currency="USD") for one in (store, live)]
-    assert spent[0] == spent[1] == [(Decimal("0.00023"), 1)]
+    assert spent[0] == spent[1] == [(Decimal("0.00023"), 1, 0)]
 
 
 def test_a_long_probe_does_not_hold_back_the_round() -> None:

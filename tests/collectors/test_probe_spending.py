@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -19,11 +20,21 @@ from collectors.probe.settings import ProbePrices, ProbeSettings
 from collectors.probe.spending import Spending
 from collectors.target import Target
 from sql.store import Store
-from tests.collectors.probe_endpoint import GOOD, NOW, Answering, Endpoint, probed, status, stream
+from tests.collectors.probe_endpoint import (
+    GOOD,
+    NOW,
+    Answering,
+    Endpoint,
+    chunk,
+    probed,
+    status,
+    stream,
+)
 
 # GOOD has 11 prompt and 4 generated tokens: 11 × 10 + 4 × 30 = 230 millionths. The prompt is 4 bytes, so
 # the most that a probe may cost is (4 + 256) × 10 + 20 × 30 = 3200 millionths.
 PRICES = {"prompt_per_million": "10", "generation_per_million": "30", "currency": "EUR"}
+DAY = datetime(NOW.year, NOW.month, NOW.day)
 COST, LARGEST = Decimal("0.00023"), Decimal("0.0032")
 PROBE = {"prompt": "1234", "max_tokens": 20, "prices": PRICES}
 CAPPED = "spend cap of 0.01 EUR for today reached; next probe after 00:00 UTC"
@@ -114,6 +125,60 @@ def test_a_restart_goes_on_with_what_the_day_has_cost(tmp_path: Path) -> None:
         assert [probe(one).sent for one in after] == [True, False, False]
     finally:
         again.close()
+
+
+def opened(path: Path, answers: list[Answering], times: int, **more: Any) -> list[bool]:
+    """Whether each probe of a new process was sent; no result is stored."""
+    store = Store.open(path)
+    try:
+        settings = {**PROBE, "spend_per_day": "0.01"}
+        fetched = probed(Endpoint(answers), times, store=store, probe=settings, **more)
+        return [bool(one.body) and probe(one).sent for one in fetched]
+    finally:
+        store.close()
+
+
+def test_what_was_spent_is_kept_though_no_result_was_stored(tmp_path: Path) -> None:
+    # Nothing is ever written to table probe here, as when each process is killed right after its answer.
+    path = tmp_path / "s.duckdb"
+    assert opened(path, [status(500)], 2) == [True, True]  # 2 × 0.0032
+    assert opened(path, [status(500)], 2) == [True, False]  # 3 × 0.0032 = 0.0096
+    assert opened(path, [status(500)], 1) == [False]
+    assert opened(path, [status(500)], 1, clock=lambda: NOW + timedelta(days=1)) == [True]
+
+
+def test_a_request_in_flight_is_booked_before_it_is_sent(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "s.duckdb")
+    booked: list[Any] = []
+
+    async def looks(endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
+        booked.extend(store.query_rows("probe_spent", target="p", since=DAY, currency="EUR"))
+        return await stream(GOOD)(endpoint, request)
+
+    try:
+        probed(Endpoint([looks]), 1, store=store, probe={**PROBE, "spend_per_day": "0.01"})
+        booked.extend(store.query_rows("probe_spent", target="p", since=DAY, currency="EUR"))
+    finally:
+        store.close()
+    assert [row[2] for row in booked] == [LARGEST, COST]
+
+
+def test_nothing_is_sent_that_cannot_be_booked() -> None:
+    store = Store.open()
+    store.close()
+    endpoint = Endpoint([stream(GOOD)])
+    (fetched,) = probed(endpoint, 1, store=store, probe={**PROBE, "spend_per_day": "0.01"})
+    assert endpoint.asked == []
+    assert fetched.error is not None
+    assert fetched.error.startswith("not asked: what it may cost cannot be booked (")
+
+
+def test_counts_of_an_answer_that_broke_off_are_not_its_cost() -> None:
+    # vLLM's continuous_usage_stats: each event counts so far; more may have been generated.
+    so_far = {"usage": {"prompt_tokens": 11, "completion_tokens": 1}}
+    broken = stream([chunk({"content": "One"}, **so_far)])
+    whole = stream([chunk({"content": "One"}, **so_far), chunk({"content": "two"}, "length", **so_far)])
+    assert [body.cost for body in capped([broken, whole], 2)] == [None, Decimal("0.00014")]
 
 
 @pytest.mark.parametrize(
