@@ -42,8 +42,9 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
 
     `source` is a path (`-`: standard input), or the answer itself; gzip is unpacked. Keys: `source` and
     `engine` (the kind's name; `engine` is None for a GPU or host exporter), `role`, `gpus` and `engines`
-    (rows under their canonical names), `histograms` (per metric and model, summed over replicas: `count`, `sum_seconds`, `mean_seconds`,
-    `p50_seconds`, `p95_seconds`, `p99_seconds`, and `p50_range_seconds` … as [lower, upper bucket edge]),
+    (rows under their canonical names), `histograms` (per metric and model, summed over replicas: `count`,
+    `sum_seconds`, `mean_seconds`, `p50_seconds`, `p95_seconds`, `p99_seconds`, and `p50_range_seconds` … as
+    [lower, upper bucket edge]),
     `rejected_lines`, `unowned_lines`, `missing`, `notes`, `found_names` (canonical name → the target's); and
     `processes`, `hosts`, `usage`, `probes` where there are any. Raises ReadError, and OSError for the file.
     """
