@@ -27,10 +27,13 @@ class Names:
         self._owners: dict[str, tuple[str, Identity]] = {}
         self._names: dict[tuple[str, Identity], str] = {}
 
-    def restore(self, source: str, identity: Identity, name: str) -> None:
-        """The name that an earlier process gave."""
+    def restore(self, source: str, identity: Identity, name: str) -> bool:
+        """The name that an earlier process gave; False when another target has it now."""
+        if not self._is_free(name):
+            return False
         self._owners[name] = (source, identity)
         self._names[source, identity] = name
+        return True
 
     def of(self, source: str, identity: Identity) -> str:
         """The target's name."""

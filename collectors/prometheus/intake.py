@@ -39,6 +39,8 @@ class Intake:
     """Target → its labels at the source."""
     targets: dict[str, Target] = field(default_factory=dict)
     """Those that the source shows now."""
+    _paced: set[str] = field(default_factory=set)
+    """Those whose scrape interval was seen."""
 
     def name(self, identity: Identity) -> str:
         """The name of an upstream target."""
@@ -51,14 +53,25 @@ class Intake:
         return derived(self.source, identity, self.name(identity), scrape_seconds)
 
     async def list_new(self, stretch: Stretch, fetcher: Fetcher) -> None:
-        """Have those listed that stand there for the first time."""
-        new = {scrape.identity for scrape in stretch.found.scrapes} - fetcher.known
-        if not new:
-            return
-        for identity in new:
-            self.targets[self.name(identity)] = self.derived(identity, stretch.found.intervals.get(identity))
-        fetcher.known.update(new)
-        await self.listed(self.targets, {})
+        """Have those listed that stand there for the first time, and those whose pace is known only now."""
+        changed = {}
+        for identity in {scrape.identity for scrape in stretch.found.scrapes}:
+            name, seconds = self.name(identity), stretch.found.intervals.get(identity)
+            if name not in self.targets or (seconds is not None and name not in self._paced):
+                changed[name] = self.derived(identity, seconds)
+                fetcher.known.add(identity)
+                if seconds is not None:
+                    self._paced.add(name)
+        if any(self.targets.get(name) != target for name, target in changed.items()):
+            self.targets.update(changed)
+            await self.listed(self.targets, {})
+
+    def drop(self, name: str, fetcher: Fetcher) -> None:
+        """A target that is gone."""
+        del self.targets[name]
+        self._paced.discard(name)
+        fetcher.known.discard(self.identities.pop(name))
+        self.names.forget(name)
 
     async def store(
         self,

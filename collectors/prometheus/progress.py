@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from collectors.batch import Scraped
 from collectors.prometheus.upstream import Identity, identity_of
 from sql.store import Store, Writer, to_json
@@ -60,9 +62,13 @@ def note_pulled(
     for one in scraped:
         newest[one.target.name] = max(one.ts, newest.get(one.target.name, one.ts))
     writer.run("remove_pull_progress", source=source, targets=list(newest))
-    for target, ts in newest.items():
-        labels = to_json(dict(identities[target]))
-        writer.run("add_pull_progress", source=source, target=target, labels=labels, last_ts=ts)
+    rows = {
+        "source": [source] * len(newest),
+        "target": list(newest),
+        "labels": [to_json(dict(identities[target])) for target in newest],
+        "last_ts": pa.array(newest.values(), pa.timestamp("us")),
+    }
+    writer.append("pull_progress", pa.table(rows))
 
 
 def begin_span(store: Store, source: str, begin_ms: int, end_ms: int) -> Span:

@@ -83,7 +83,7 @@ class Puller:
         self.past = Past(self.intake, self.ingest, of_past, OwnThread(limit), self.clock)
 
     def _new_fetcher(self, of_past: bool = False) -> Fetcher:
-        known = set(self.intake.identities.values())
+        known = {self.intake.identities[name] for name in self.intake.targets}
         return Fetcher(self.source, Api(self.source), known, self.back_off_seconds, of_past)
 
     def restore(self) -> None:
@@ -91,10 +91,10 @@ class Puller:
         knew."""
         identities, self._last_ms, self.past.spans = progress.load(self.ingest.store, self.source.name)
         for name, identity in identities.items():
-            self.names.restore(self.source.name, identity, name)
-            self.intake.targets[name] = self.intake.derived(identity)
-            self._seen_ms[name] = (self._last_ms[name], False)
-        self._fetcher.known.update(identities.values())
+            if self.names.restore(self.source.name, identity, name):
+                self.intake.targets[name] = self.intake.derived(identity)
+                self._seen_ms[name] = (self._last_ms[name], False)
+                self._fetcher.known.add(identity)
 
     def close(self) -> None:
         """Let what waits in threads end soon."""
@@ -233,8 +233,7 @@ class Puller:
         async with self.committing:
             await asyncio.to_thread(progress.forget, self.ingest.store, self.source.name, gone)
         for name in gone:
-            del intake.targets[name], self._seen_ms[name]
+            intake.drop(name, self._fetcher)
+            del self._seen_ms[name]
             self._last_ms.pop(name, None)
-            self._fetcher.known.discard(intake.identities.pop(name))
-            self.names.forget(name)
         await self.listed(intake.targets, {})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import yaml
 from app.config import load_text
 from app.monitor import Monitor
 from app.pulling import Pulling
+from app.recorder import record
 from app.runtime import utc_now
 from app.targets import TargetList
 from sql.store import Store
@@ -137,3 +140,16 @@ def test_a_pull_that_never_ends_is_a_trouble() -> None:
         "pulling from prom has stalled: no pull has ended for 131 s (limit 130 s)"
     )
     store.close()
+
+
+def test_a_recording_leaves_the_source_out_and_says_so(fake: FakePrometheus, tmp_path: Path) -> None:
+    fake.wrong = lambda asked: Reply(200, vllm()) if asked.path == "/metrics" else None
+    config = load_text(
+        f"targets: [{{kind: prometheus, name: prom, url: '{fake.url}'}}, {{name: near, url: '{fake.url}'}}]",
+        "c.yaml",
+    )
+    targets = TargetList(config, [])
+    targets.refresh(utc_now())
+    said: list[str] = []
+    assert asyncio.run(record(tmp_path / "out.jsonl.gz", targets, 0.1, said.append)) == 1
+    assert said == ["prom is left out: what it answers is no target's, record its targets"]

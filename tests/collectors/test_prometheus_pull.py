@@ -156,6 +156,22 @@ class TestLive:
         assert sorted(pulled.puller.intake.targets) == ["vllm/a:8000", "vllm/b:8000"]
         assert_each_once(pulled)
 
+    def test_a_target_is_expected_as_often_as_it_is_scraped_after_a_restart_too(
+        self, fake: FakePrometheus
+    ) -> None:
+        pulled = pulled_from(fake, backfill="10m", lag="5s")
+        for number in range(5):
+            fake.scrape("vllm", "a:8000", engine(number), fake.now - 30 * (5 - number))
+        pulled.pull()
+        for _ in range(2):
+            # A scrape every 30 s, and 5 s that samples are left lying.
+            assert pulled.puller.intake.targets["vllm/a:8000"].interval_seconds == 35
+            pulled = pulled.again()
+            fake.now += 60
+            for number in (1, 2):
+                fake.scrape("vllm", "a:8000", engine(number), fake.now - 30 * (3 - number))
+            pulled.pull()
+
     def test_the_source_itself_has_a_scrape_row(self, fake: FakePrometheus) -> None:
         pulled = pulled_from(fake)
         pulled.pull()

@@ -131,6 +131,12 @@ class TestDerived:
         assert names.of("other", self.IDENTITY) == "other/v/a:1"
         assert names.of("third", (("instance", "a:1"), ("job", "v"))) == "third/v/a:1"
 
+    def test_a_name_of_an_earlier_process_is_given_again_unless_a_target_took_it(self) -> None:
+        names = Names(is_taken=lambda name: name == "v/a:1")
+        assert not names.restore("prom", self.IDENTITY, "v/a:1")
+        assert names.restore("prom", self.IDENTITY, "v/a:1 (cluster=c)")
+        assert names.of("prom", self.IDENTITY) == "v/a:1 (cluster=c)"
+
     def test_a_long_name_is_cut_and_still_its_own(self) -> None:
         names = Names()
         long = [names.of("prom", (("instance", "x" * 500 + end), ("job", "v"))) for end in "ab"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -41,11 +41,12 @@ def played_server(bodies: Mapping[str, Sequence[bytes | None]]) -> Iterator[Play
                 number = played.asked[client, self.path]
                 played.asked[client, self.path] += 1
             body = steps[min(number, len(steps) - 1)] if steps else None
-            self.send_response(500 if body is None else 200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.end_headers()
-            self.wfile.write(body or b"")
+            with suppress(OSError):  # a client may have left
+                self.send_response(500 if body is None else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
 
         def log_message(self, *_: object) -> None:
             pass
