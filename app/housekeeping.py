@@ -9,9 +9,9 @@ from sql.store import Store
 
 RAW = (
     "gpu_sample", "gpu_process", "engine_sample", "engine_histogram", "host_sample", "probe", "scrape",
-    "engine_gpu", "pull_progress",
+    "engine_gpu", "pull_progress", "target",
 )  # fmt: skip
-"""`engine_gpu` and `pull_progress` go by when they last were of use."""
+"""`engine_gpu` and `pull_progress` go by when they last were of use, a target by when it was gone."""
 
 TOLD = ("finding", "outbox", "incident_change", "incident")
 

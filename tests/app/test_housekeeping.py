@@ -86,3 +86,14 @@ def test_rows_of_further_sources_go_with_the_raw_rows(table: str, time: str, mor
     housekeeping(store, Retention(raw=7200.0), NOW)
     left = store._connection.execute(f"SELECT target FROM {table}").fetchall()
     assert left == [(f"t-{ages[0]}",)]
+
+
+def test_targets_go_once_they_were_gone_for_longer_than_raw_rows_are_kept() -> None:
+    store = Store.open()
+    ingest = Ingest(store)
+    ages = {"long-gone": 121, "gone": 119}  # minutes
+    for name, minutes in ages.items():
+        ingest.sync_targets([TARGET, Target(name=name, url="http://pod:8000")], NOW - timedelta(minutes=999))
+        ingest.sync_targets([TARGET], NOW - timedelta(minutes=minutes))
+    housekeeping(store, Retention(raw=7200.0), NOW)
+    assert sorted(store.query("target_rows")["target"]) == ["gone", "llm"]
