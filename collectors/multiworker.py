@@ -39,6 +39,11 @@ chance."""
 STARTED_SLACK_SECONDS = 2.0
 """A start time has a resolution of a second or worse."""
 
+SKEW_SECONDS = 600.0
+"""How far an engine's clock may be behind: a process that stays, and started at most this long before the
+last counted scrape, is a new one; one that started earlier was there all the time, and nothing of it is
+known."""
+
 _ROUNDING = 1e-9
 """Of a counter: sums of doubles differ by less."""
 
@@ -68,7 +73,7 @@ class Counting(Enum):
     OFF = "off"
     """Workers alternate: nothing is counted."""
     ANEW = "anew"
-    """The first scrape to count from, after OFF."""
+    """The first scrape to count from: after OFF, and when another old process has come to stay."""
 
 
 FALLEN = (Counting.SETTLED, Counting.SHIFTED)
@@ -122,10 +127,10 @@ def look(
         return calm, Counting.ANEW
     if changed and start in before.starts:
         return calm._replace(alternated_at=ts), Counting.OFF
-    if changed and start is not None and _is_new(start, counted_at):
+    if changed and _is_new(start, counted_at, STARTED_SLACK_SECONDS):
         return calm, Counting.RESTARTED
     if before.held:
-        return _held(before, calm, ts, changed, fell, shown)
+        return _held(before, calm, ts, counted_at, changed, fell, shown)
     if fell or changed:
         held = calm._replace(held=1, held_by_new_start=changed, fallen=frozenset(fell), levels=dict(fell))
         return held, Counting.HELD
@@ -136,6 +141,7 @@ def _held(
     before: Watch,
     calm: Watch,
     ts: datetime,
+    counted_at: datetime | None,
     changed: bool,
     fell: Mapping[Hashable, float],
     shown: Set[Hashable],
@@ -143,12 +149,17 @@ def _held(
     back = {key for key in before.fallen if key in shown and key not in fell}
     still = before.fallen & fell.keys()
     fallen = before.fallen | fell.keys()
+    if before.held_by_new_start and changed:  # two processes that started long ago, in two scrapes
+        return calm._replace(alternated_at=ts), Counting.OFF
     by_new_start = before.held_by_new_start or changed
+    if by_new_start:
+        stayed = Counting.RESTARTED if _is_new(calm.start, counted_at, SKEW_SECONDS) else Counting.ANEW
+    else:
+        stayed = Counting.SETTLED if calm.start is None else Counting.SHIFTED
     if back and not still:
         if not by_new_start:
             return calm._replace(alternated_at=ts), Counting.OFF
-        return calm._replace(fallen=fallen), Counting.SETTLED
-    stayed = Counting.SETTLED if by_new_start or calm.start is None else Counting.SHIFTED
+        return calm, stayed
     fell_again = any(fell.get(key, level) < level for key, level in before.levels.items())
     held = 1 if fell_again else before.held + 1
     if held > HELD_SCRAPES:
@@ -159,10 +170,10 @@ def _held(
     )
 
 
-def _is_new(start: float, counted_at: datetime | None) -> bool:
-    if counted_at is None:
+def _is_new(start: float | None, counted_at: datetime | None, slack: float) -> bool:
+    if start is None or counted_at is None:
         return False
-    return start >= counted_at.replace(tzinfo=UTC).timestamp() - STARTED_SLACK_SECONDS
+    return start >= counted_at.replace(tzinfo=UTC).timestamp() - slack
 
 
 def _with(starts: tuple[float, ...], start: float | None) -> tuple[float, ...]:

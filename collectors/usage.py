@@ -194,15 +194,11 @@ def step(
 def _not_counted(
     before: Account | None, seen: Mapping[str, Totals], ts: datetime, counting: Counting
 ) -> Step:
-    if before is None:
-        return Step(None)
-    written = Step(before)
-    if any(before.pending) and before.since < before.counted_at:
-        written = _written(before)  # at once: the process that counted it may be gone
-    if counting is Counting.HELD:
-        return written
-    after = written.account or before
-    return written._replace(account=Account(after.row_at, ts, ts, _raws(before, seen, ts), after.pending))
+    """While a fall is held, all waits. Where workers alternate, what no row holds yet is dropped: a leap up
+    from one worker to another looks like use until the first fall."""
+    if before is None or counting is Counting.HELD:
+        return Step(before)
+    return Step(Account(before.row_at, ts, ts, _raws(before, seen, ts)))
 
 
 def _written(account: Account) -> Step:
