@@ -129,11 +129,11 @@ class Puller:
                 self._fetcher.close()
                 self._fetcher = self._new_fetcher()
         fetched = Fetched(200 if error is None else None, b"", loop.time() - started, error)
-        told = self._told if error is not None else tuple(dict.fromkeys(notes))
+        told = tuple(dict.fromkeys(notes))
         reading = Reading(PROMETHEUS, ROLE, [], [], [], samples, 0, 0, (), told) if error is None else None
 
         def also(writer: Writer, _: Sequence[Scraped]) -> None:
-            if told is not None and told != self._told:
+            if error is None and told != self._told:
                 writer.run(
                     "describe_target", target=self.source.name, found_kind=PROMETHEUS, role=ROLE, missing=[],
                     notes=list(told), found_names="{}",
@@ -142,7 +142,8 @@ class Puller:
         async with self.committing:
             row = Scraped(self.source, began, fetched, reading, error, size or None)
             await asyncio.to_thread(self.ingest.commit, [row], also)
-        self._told = told
+        if error is None:
+            self._told = told
 
     async def _complete_up_to(self, notes: list[str]) -> int:
         """Up to where samples are complete, by the server's clock; notes where that differs from ours.
