@@ -107,7 +107,7 @@ def plain(column: str, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Decimal):
-        return str(value)
+        return f"{value:f}"  # not 0E-9
     if isinstance(value, list):
         return [plain("", inner) for inner in value]
     if isinstance(value, dict):

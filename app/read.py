@@ -111,7 +111,7 @@ def _usage(counter: UsageCounter) -> dict[str, Any]:
 def _finite(value: Any) -> Any:
     """The value with every number that JSON cannot write as None, and a decimal as its digits."""
     if isinstance(value, Decimal):
-        return str(value) if value.is_finite() else None
+        return f"{value:f}" if value.is_finite() else None  # not 0E-9
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -193,8 +193,8 @@ ABOUT: dict[str, tuple[str, str]] = {
         "从发送请求到首 token：含网络及中间各层。",
     ),
     "about_probe_cost": (
-        "Tokens × the configured prices; an estimate, not the bill.",
-        "token 数 × 配置的单价；为估算，非账单。",
+        "Tokens × the configured prices; an estimate, not the bill. ≥: some requests' tokens are unknown.",
+        "token 数 × 配置的单价；为估算，非账单。≥：部分请求没有 token 计数。",
     ),
     "no_probe_in_window": ("No probe was sent in this time.", "本时段没有探测。"),
     "probe_did_not_time": (

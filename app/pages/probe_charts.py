@@ -57,7 +57,7 @@ def facts_of(at: parts.Here, target: str) -> list[tuple[str, str, str | None]]:
     if found is None:
         return []
     good = found["probes"] - found["failures"]
-    cost = f"{found['cost'].normalize():f} {found['currency']}" if found["cost"] is not None else ""
+    cost = cost_text(found)
     return [
         (
             at.say("probes_ok_24h"),
@@ -68,6 +68,14 @@ def facts_of(at: parts.Here, target: str) -> list[tuple[str, str, str | None]]:
         (at.say("tpot_median_24h"), form.latency(found["tpot_p50"]), at.say("about_tpot")),
         (at.say("probe_cost_24h"), cost, at.say("about_probe_cost")),
     ]
+
+
+def cost_text(summary: dict[str, Any]) -> str:
+    """What the probes cost; `≥` where that of some is not known, empty where that of none is."""
+    if summary["cost"] is None:
+        return ""
+    at_least = "≥ " if summary["unpriced"] else ""
+    return f"{at_least}{summary['cost'].normalize():f} {summary['currency']}"
 
 
 def draw_all(at: parts.Here, row: dict[str, Any]) -> None:

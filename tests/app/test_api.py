@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,11 @@ def test_probes_are_told_one_by_one_their_cost_to_the_last_digit(asked: Any) -> 
     assert len(rows) == 60
     assert {row["cost"] for row in rows} == {"0.000100000", None}
     assert {row["error"] for row in rows if not row["ok"]} == {"HTTP 429: too many requests"}
+
+
+def test_money_is_written_without_an_exponent() -> None:
+    assert plain("cost", Decimal("0E-9")) == "0.000000000"
+    assert plain("cost", Decimal("1E+3")) == "1000"
 
 
 def test_hosts_have_their_newest_counters(asked: Any) -> None:

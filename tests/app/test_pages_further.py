@@ -1,6 +1,7 @@
 """What pages show of gateways, probes, engines with means alone, placements, processes, hosts and names."""
 
 from datetime import timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 
 import polars as pl
@@ -92,6 +93,24 @@ def test_a_probe_shows_what_a_caller_waited_for_and_what_it_cost(store: Store, o
     good = [0.3 + 0.01 * minute for minute in range(60) if minute % 10 != 9]
     middle = (good[26] + good[27]) / 2
     assert f":gray[TTFT median (24 h)]  \n{middle * 1000:.3g} ms" in text
+
+
+def test_costs_of_two_currencies_are_not_added_and_unknown_ones_are_told() -> None:
+    found = Store.open()
+    rows = [("0.5", "USD"), ("0.25", "EUR"), (None, "EUR"), ("0.125", "EUR"), (None, None)]
+    with found.write() as writer:
+        probes = [
+            {"ts": NOW - timedelta(minutes=len(rows) - number), "target": "p", "ok": True,
+             "cost": None if cost is None else Decimal(cost), "currency": currency}
+            for number, (cost, currency) in enumerate(rows)
+        ]  # fmt: skip
+        writer.append("probe", pl.DataFrame(probes, schema_overrides={"cost": pl.Decimal(18, 9)}))
+    asked = {"targets": ["p"], "as_of": NOW, "look_back": 86_400.0}
+    (summary,) = found.query("page_probe_summary", **asked).iter_rows(named=True)
+    assert (summary["cost"], summary["currency"], summary["unpriced"]) == (Decimal("0.375"), "EUR", 1)
+    assert probe_charts.cost_text(summary) == "≥ 0.375 EUR"
+    assert probe_charts.cost_text({**summary, "unpriced": 0}) == "0.375 EUR"
+    assert probe_charts.cost_text({**summary, "cost": None}) == ""
 
 
 def test_too_few_probes_have_no_p95() -> None:
