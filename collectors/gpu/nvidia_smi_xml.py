@@ -74,8 +74,8 @@ _REASONS = tuple((prefix, f"{prefix.removesuffix('s')}_") for prefix in PREFIXES
 _ROOT = re.compile(r"<nvidia_smi_log[\s>/]")
 _END = "</nvidia_smi_log>"
 _HEADING = re.compile(r"<[?!][^>]*>")
-_GPU = re.compile(r"<gpu(?:\s[^>]*)?>.*?(</gpu>|(?=<gpu[\s>])|\Z)", re.DOTALL)
-_PROCESS_NAME = re.compile(r"(?<=<process_name>)[^\n]*?(?=</process_name>)")
+_GPU = re.compile(r"<gpu(?:\s[^<>]*)?>.*?(</gpu>|(?=<gpu[\s>])|\Z)", re.DOTALL)
+_PROCESS_NAME = re.compile(r"(?<=<process_name>)[^\n]{0,512}?(?=</process_name>)")
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _SCANNED_BYTES = 2**16
 TAGS_CAP = 500_000

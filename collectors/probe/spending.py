@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 MIDNIGHT = time()
@@ -22,8 +22,9 @@ class Spending:
     spent: Decimal
 
     def may_send(self, largest: Decimal, cap: Decimal, now: datetime) -> bool:
-        """Whether one more probe cannot pass the cap. A new day begins at 0."""
-        if now.date() != self.day:
+        """Whether one more probe cannot pass the cap. A new day begins at 0; the one before does not, when a
+        clock is put back over midnight."""
+        if now.date() != self.day and now.date() != self.day - timedelta(days=1):
             self.day, self.spent = now.date(), Decimal(0)
         return self.spent + largest <= cap
 

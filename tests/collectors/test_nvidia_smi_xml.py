@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,6 +182,13 @@ def test_a_gpu_that_is_cut_short_costs_no_other() -> None:
     assert [(one.gpu_uuid, one.gpu_index) for one in reading.gpus] == [("GPU-a", 0)]
     assert (reading.lines, reading.rejected_lines) == (2, 1)
     assert reading.notes[0] == "the XML is cut short: what is whole of it is read"
+
+
+@pytest.mark.parametrize("tag", ["<gpu ", "<gpu>", "<process_name>", "<nvidia_smi_log>"])
+def test_tags_that_never_end_cost_no_time(tag: str) -> None:
+    began = time.process_time()
+    read("<nvidia_smi_log><gpu>" + tag * 30_000)
+    assert time.process_time() - began < 5  # 0.3 s; minutes if each looked for its end up to the last
 
 
 @pytest.mark.parametrize("name", ["a & b <c>", "python &amp; co", "x\x01y"])

@@ -99,6 +99,14 @@ def test_a_cost_that_comes_after_midnight_is_not_of_the_new_day() -> None:
     assert spending.spent == 0
 
 
+def test_a_clock_that_is_put_back_over_midnight_begins_no_day() -> None:
+    spending = Spending(NOW.date(), Decimal("0.009"))
+    assert not spending.may_send(LARGEST, Decimal("0.01"), NOW - timedelta(days=1))
+    assert (spending.day, spending.spent) == (NOW.date(), Decimal("0.009"))
+    # One that was far ahead and is set right must not keep probes back until then.
+    assert spending.may_send(LARGEST, Decimal("0.01"), NOW - timedelta(days=2))
+
+
 def stored(store: Store, target: Target, fetched: list[Fetched], since: datetime) -> None:
     ingest = Ingest(store)
     ingest.sync_targets([target], since)
