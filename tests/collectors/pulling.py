@@ -1,4 +1,4 @@
-"""A puller with a store of its own, as the monitor has one."""
+"""A puller with a store of its own, as the monitor has one, and an engine that a fake Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from collectors.prometheus.derived import Names
 from collectors.prometheus.pull import Puller
 from collectors.target import PROMETHEUS, Target
 from sql.store import Store
+from tests.collectors.exposition_samples import vllm
+from tests.collectors.fake_prometheus import FakePrometheus
+
+STEP = 10.0
+"""Seconds between two scrapes of the fake Prometheus."""
+
+KEYS = ("ts", "target", "gpu_uuid", "replica", "model", "metric")
 
 
 @dataclass
@@ -94,3 +101,51 @@ def source(url: str, **settings: Any) -> Target:
     return Target.model_validate(
         {"kind": PROMETHEUS, "name": "prom", "url": url, "prometheus": settings, "interval": "10s", **pace}
     )
+
+
+def engine(number: int) -> bytes:
+    """What vLLM says at its n-th scrape: 3 requests more each time, 1 of them within 0.1 s, 2 within 1 s."""
+    return vllm(
+        running=number % 4,
+        prompt=100.0 * number,
+        ttft={"0.1": 1.0 * number, "1.0": 2.0 * number, "+Inf": 3.0 * number},
+        ttft_sum=0.5 * number,
+    )
+
+
+def scrape_past(fake: FakePrometheus, seconds: float, target: str = "a:8000") -> int:
+    """Scrapes every 10 s up to now; how many."""
+    count = int(seconds / STEP)
+    for number in range(count):
+        fake.scrape("vllm", target, engine(number), fake.now - seconds + STEP * (number + 1))
+    return count
+
+
+def go_on(fake: FakePrometheus, first: int, count: int = 1, target: str = "a:8000") -> None:
+    """`count` scrapes more, the first as the engine's `first`, and the clock with them."""
+    for number in range(first, first + count):
+        fake.now += STEP
+        fake.scrape("vllm", target, engine(number))
+
+
+def pulled_from(fake: FakePrometheus, **settings: Any) -> Pulled:
+    """A puller of it, by its clock."""
+    return Pulled(source(fake.url, **{"lag": "0s", "timeout": "1s", **settings}), clock=fake.clock)
+
+
+def assert_each_once(pulled: Pulled) -> None:
+    """No row stands there twice."""
+    for table in ("scrape", "gpu_sample", "engine_sample", "engine_histogram"):
+        seen = [tuple(row.get(key) for key in KEYS) for row in pulled.rows(table) if row["target"] != "prom"]
+        assert len(seen) == len(set(seen)), table
+
+
+def prompts(pulled: Pulled) -> list[float]:
+    """Prompt tokens of each row: `engine(n)` has 100 n."""
+    return [row["prompt_tokens_total"] for row in pulled.rows("engine_sample")]
+
+
+def counted(pulled: Pulled) -> list[float]:
+    """Requests counted over all rows, per bucket."""
+    increases = [row["increases"] for row in pulled.rows("engine_histogram") if row["increases"] is not None]
+    return [sum(column) for column in zip(*increases, strict=True)]

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from collectors.prometheus.api import Api, ApiError
 from collectors.prometheus.fetch import MOST_PARTS, Fetcher
 from tests.collectors.fake_prometheus import Asked, FakePrometheus, Reply, failure, fake_prometheus, success
-from tests.collectors.pulling import Pulled, source
-from tests.collectors.test_prometheus_pull import (
+from tests.collectors.pulling import (
+    Pulled,
     assert_each_once,
     counted,
     go_on,
     prompts,
     pulled_from,
     scrape_past,
+    source,
 )
 
 
