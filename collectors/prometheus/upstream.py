@@ -186,7 +186,7 @@ class Upstreams:
         self, identity: Identity, targets: list[Identity], samples: Mapping[Identity, _Samples]
     ) -> Identity:
         before = self._read.get(identity)
-        if before in targets:
+        if before in targets and (samples[before].lines or not any(samples[one].lines for one in targets)):
             return before
         # The one that saw most; of two that saw the same, always the same one.
         chosen = min(targets, key=lambda one: (-len(samples[one].lines), -len(samples[one].up), one))

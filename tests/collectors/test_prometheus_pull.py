@@ -214,6 +214,21 @@ class TestPairs:
         assert prompts(pulled) == [100, 200, 300, 400]
         assert_each_once(pulled)
 
+    def test_the_other_is_read_when_the_first_cannot_scrape(self, fake: FakePrometheus) -> None:
+        pulled = pulled_from(fake)
+        pulled.pull()
+        for number in range(1, 4):
+            self.scrape(fake, number, "r0", "r1")
+            pulled.pull()
+        read = dict(pulled.puller._fetcher._upstreams._read.popitem()[1])["replica"]
+        other = {"r0": "r1", "r1": "r0"}[read]
+        pulled = pulled.again()
+        self.scrape(fake, 4, other)
+        fake.scrape("vllm", "a:8000", None, fake.now - 1, {"replica": read, "cluster": "c"})
+        pulled.pull()
+        assert prompts(pulled) == [100, 200, 300, 400]
+        assert [row for row in pulled.rows("scrape") if not row["ok"]] == []
+
 
 class TestTwoTargetsOfOneName:
     def test_labels_tell_them_apart_and_names_stay(self, fake: FakePrometheus) -> None:
