@@ -88,8 +88,11 @@ class Pulling:
         ingest, at = self.rounds.ingest, self.clock()
         async with self.rounds.committing:
             listed, origins = self.targets.targets, self.targets.origins
+            unsettled = self.targets.unsettled
             if unlisted := [target for name, target in gone.items() if name not in origins]:
                 of_past = dict.fromkeys(gone, PROMETHEUS)
                 # Listed once, and marked gone by what follows.
-                await asyncio.to_thread(ingest.sync_targets, [*listed, *unlisted], at, of_past | origins)
-            await asyncio.to_thread(ingest.sync_targets, listed, at, origins)
+                await asyncio.to_thread(
+                    ingest.sync_targets, [*listed, *unlisted], at, of_past | origins, unsettled
+                )
+            await asyncio.to_thread(ingest.sync_targets, listed, at, origins, unsettled)

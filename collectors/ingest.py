@@ -49,6 +49,8 @@ class Ingest:
     watches: dict[str, Watch] = field(default_factory=dict)
     accounts: dict[AccountKey, usage.Account] = field(default_factory=dict)
     identities: Identities = field(default_factory=Identities)
+    listed: frozenset[str] = frozenset()
+    """The names in the target list, as last stored."""
 
     def restore(self) -> None:
         """Go on where an earlier process on this store ended: last counters, edge sets, replicas."""
@@ -198,7 +200,7 @@ class Ingest:
         """Bring table `target` to the list as it is: new and changed ones written, the others marked gone.
 
         `origins`: target name → where the list has it from (column `origin`). `unsettled`: origins of which a
-        list could not be had since the start; of these no target is marked gone.
+        list could not be had since the start; of these no target is marked gone that was not listed since.
         """
         listed = {target.name: target for target in targets}
         values = list(listed.values())
@@ -214,7 +216,11 @@ class Ingest:
                 memory_reservation_ratios=[target.memory_reservation_ratio for target in values],
                 origins=[(origins or {}).get(name) for name in listed], now=now,
             )  # fmt: skip
-            writer.run("mark_targets_gone", names=list(listed), unsettled=list(unsettled), now=now)
+            left = self.listed - listed.keys()
+            writer.run(
+                "mark_targets_gone", names=list(listed), left=list(left), unsettled=list(unsettled), now=now
+            )
+        self.listed = frozenset(listed)
         for remembered in (self.readers, self.known, self.watches):
             for name in remembered.keys() - listed.keys():
                 del remembered[name]

@@ -236,6 +236,26 @@ def test_targets_of_a_list_that_cannot_be_had_after_a_restart_are_not_gone(slow:
     assert gone == [["old"], ["b", "old"], ["b", "old"]]
 
 
+def test_a_list_that_was_never_had_keeps_no_target_of_another_list_from_being_gone(slow: Slow) -> None:
+    store = Store.open()
+    Ingest(store).sync_targets([target("before")], NOW, {"before": "http_sd"})
+    slow.may_answer.set()
+    dead = Slow()
+    dead.may_answer.set()
+    dead.answer = ListError("broken")
+    targets = TargetList(Config(), [slow, dead])
+    ingest = Ingest(store)
+    for minute, answer in enumerate(([target("pod-1")], [target("pod-2")]), 1):
+        slow.answer = answer
+        now = NOW + timedelta(minutes=minute)
+        targets.refresh(now, wait_seconds=30)
+        ingest.sync_targets(targets.targets, now, targets.origins, targets.unsettled)
+    rows = store.query("target_rows")
+    gone = dict(zip(rows["target"], rows["gone_at"], strict=True))
+    # What was listed before the restart may still stand in the list that nobody could have since.
+    assert gone == {"before": None, "pod-1": NOW + timedelta(minutes=2), "pod-2": None}
+
+
 def test_an_empty_list_after_a_restart_settles_that_its_targets_are_gone(slow: Slow) -> None:
     targets = TargetList(Config(), [slow])
     targets.refresh(NOW)
