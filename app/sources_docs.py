@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import collectors
+from collectors.engines.forms import FormsKind
 from collectors.engines.table import METRICS
 from collectors.reading import EngineSample, GpuSample, HostSample
 from collectors.registry import KINDS, MINIMUM
@@ -58,7 +59,7 @@ def markdown() -> str:
     """The whole page."""
     modules = _modules()
     rows = [
-        f"| [`{kind.name}`](#{kind.name}) | {_first_sentence(modules[kind.name])} | {kind.role}"
+        f"| [`{kind.name}`](#{kind.name}) | {_first_sentence(modules[kind.name])} | {_roles(kind)}"
         f" | {_path(kind)} | {len(aliases(kind))} |"
         for kind in KINDS.values()
     ]
@@ -107,6 +108,12 @@ def _row(name: str, names: tuple[Alias, ...]) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def _roles(kind: Kind) -> str:
+    """Of all forms of its answer, where it has several."""
+    forms = kind.forms if isinstance(kind, FormsKind) else ()
+    return ", ".join(dict.fromkeys((kind.role, *(form.kind.role for form in forms))))
 
 
 def _path(kind: Kind) -> str:

@@ -34,6 +34,7 @@ from collectors.host import node_exporter
 from collectors.probe import kind as probe
 from collectors.reading import Reading
 from collectors.source import Families, Kind
+from collectors.strangers import who
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -140,6 +141,11 @@ def _what_it_is(body: bytes, families: Families) -> str:
     names = sorted({_SUFFIX.sub("", name) for name in families})
     shown = names[:_SHOWN_FAMILIES]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    if stranger := who(families):
+        return (
+            f"these metrics are of {stranger.program}, which is not read: {stranger.cure}. "
+            f"It shows {', '.join(shown)}{more}"
+        )
     return (
         f"no known kind of target shows these metrics: {', '.join(shown)}{more}. Known kinds: {_names()}. "
         "Set the target's kind if it is one of them, or take it off the list"

@@ -107,6 +107,8 @@ class ExpositionKind(ABC, Generic[P]):
     default_path: str = DEFAULT_PATH
     marks: tuple[str, ...]
     """Names (compared as `plain`, `*` allowed) that only this kind shows; `score` counts them."""
+    not_marks: tuple[str, ...] = ()
+    """Names that look like marks and are of another program (vLLM's router shows `vllm_router_*`)."""
     not_with_labels: frozenset[str] = frozenset()
     """A marked name with one of these labels belongs to another kind (a router that repeats it)."""
 
@@ -114,9 +116,7 @@ class ExpositionKind(ABC, Generic[P]):
         """The number of families that carry one of the kind's marks."""
         del body
         return sum(
-            any(fnmatchcase(plain(name), mark) for mark in self.marks)
-            for name, labels in families.items()
-            if not self.not_with_labels & labels
+            self.marked(name) for name, labels in families.items() if not self.not_with_labels & labels
         )
 
     def wants(self, name: str) -> bool:
@@ -125,7 +125,10 @@ class ExpositionKind(ABC, Generic[P]):
 
     def marked(self, name: str) -> bool:
         """Whether the name is one that only this kind shows."""
-        return any(fnmatchcase(plain(name), mark) for mark in self.marks)
+        name = plain(name)
+        return any(fnmatchcase(name, mark) for mark in self.marks) and not any(
+            fnmatchcase(name, mark) for mark in self.not_marks
+        )
 
     def reader(self) -> Callable[[bytes], Reading]:
         """A reader with its own memory of series."""

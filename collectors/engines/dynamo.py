@@ -22,6 +22,7 @@ from collectors.source import Families, plain
 _NO_MODEL = "unknown_model"
 """What a request for a model that is not there is counted under."""
 _REQUESTS = "dynamo_frontend_requests_total"
+_ROUTER = "dynamo_component_router_"
 _ENGINES = ("vllm_", "sglang_", "trtllm_")
 
 
@@ -99,9 +100,9 @@ FRONTEND = _Frontend(
 @dataclass(frozen=True, kw_only=True)
 class _Worker(EngineKind):
     def score(self, body: bytes, families: Families) -> int:
-        """0 where a frontend or an engine's own names stand beside."""
+        """0 where a frontend, a router or an engine's own names stand beside."""
         names = {plain(name) for name in families}
-        if any(name.startswith(("dynamo_frontend_", *_ENGINES)) for name in names):
+        if any(name.startswith(("dynamo_frontend_", _ROUTER, *_ENGINES)) for name in names):
             return 0
         return super().score(body, families)
 

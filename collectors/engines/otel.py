@@ -3,7 +3,8 @@
 Names: `docs/gen-ai/gen-ai-metrics.md` of the semantic conventions. Exporters write `.` as `_` or keep it, and
 add the unit or not: both spellings of both are read. `gen_ai.server.*` is measured in the model server (role
 engine); `gen_ai.client.*` by its callers (role gateway), so where both stand there the client's latencies are
-not read. There are no gauges of queue or KV cache.
+not read. Envoy AI Gateway shows `gen_ai.server.*` and is a gateway, told by its scope or its label
+`gen_ai.original.model`. There are no gauges of queue or KV cache.
 
 Tokens go to a project where a series names one, by the first of the labels `project`, `project_id`,
 `gen_ai_project`, `openai_project` and `service_namespace` that has a value; the conventions mean the last for
@@ -25,6 +26,8 @@ PROJECT_LABELS = ("project", "project_id", "gen_ai_project", "openai_project", "
 ENVIRONMENT_LABELS = ("deployment_environment_name", "deployment_environment")
 MODEL_LABELS = ("gen_ai_request_model", "gen_ai_response_model")
 
+_CACHED = "cached_input"
+"""Of the input tokens, as Envoy AI Gateway counts them (semantic-conventions #1959)."""
 _FAILED = {"error_type": "?*"}
 
 
@@ -38,7 +41,8 @@ def _count(name: str, where: Mapping[str, str] | None = None) -> Names:
 
 def _tokens(kind: str) -> Names:
     return tuple(
-        Named(f"gen_ai_client_token_usage{unit}_sum", {"gen_ai_token_type": kind}) for unit in ("", "_tokens")
+        Named(f"gen_ai_client_token_usage{unit}_sum", {"gen_ai_token_type": kind})
+        for unit in ("", "_token", "_tokens")
     )
 
 
@@ -78,6 +82,7 @@ def _kind(engine: EngineKind, requests: Names) -> _OtelKind:
         source="otel",
         counters={
             "prompt_tokens_total": _tokens("input"),
+            "cached_tokens_total": _tokens(_CACHED),
             "generation_tokens_total": _tokens("output"),
             "requests_total": requests,
         },
@@ -99,6 +104,7 @@ SERVER = EngineKind(
     columns={
         "prompt_tokens_total": _tokens("input"),
         "generation_tokens_total": _tokens("output"),
+        "prefix_cache_hits_total": _tokens(_CACHED),
         "finished_error_total": _count("server_request_duration", _FAILED),
     },
     histograms={
@@ -106,6 +112,7 @@ SERVER = EngineKind(
         "tpot": _seconds("server_time_per_output_token"),
         "e2e": _seconds("server_request_duration"),
     },
+    added={"prefix_cache_queries_total": ("prompt_tokens_total",)},
     model_labels=MODEL_LABELS,
     impossible=dict.fromkeys(
         ("requests_running", "requests_waiting", "kv_cache_used_ratio"), "the conventions have no such gauge"
@@ -126,13 +133,30 @@ CLIENT = replace(
     notes=("these are latencies as the callers measured them, the network's included",),
 )
 
+ENVOY = replace(
+    SERVER,
+    role="gateway",
+    notes=("these are latencies as the gateway measured them, the network's to the engine included",),
+)
+
+
+def _is_envoys(body: bytes) -> bool:
+    return any(
+        sign in body
+        for sign in (b'"envoyproxy/ai-gateway"', b"gen_ai_original_model=", b"gen_ai.original.model")
+    )
+
+
+_SERVER_LINES = lines_starting(b"gen_ai_server_", b'{"gen_ai.server.', b'{"gen_ai_server_')
+
 KIND = FormsKind(
     name="otel",
     forms=(
         Form(
-            lines_starting(b"gen_ai_server_", b'{"gen_ai.server.', b'{"gen_ai_server_'),
+            lambda body: _SERVER_LINES(body) and not _is_envoys(body),
             _kind(SERVER, _count("server_request_duration")),
         ),
+        Form(_is_envoys, _kind(ENVOY, _count("server_request_duration"))),
         Form(
             lines_starting(b"gen_ai_client_", b'{"gen_ai.client.', b'{"gen_ai_client_'),
             _kind(CLIENT, _count("client_operation_duration")),

@@ -21,5 +21,6 @@ KIND = EngineKind(
     # A replica is an actor of Ray Serve; before vLLM 0.12 only its worker process is told.
     replica_labels=("ReplicaId", "WorkerId", "engine"),
     model_labels=("model_name",),
+    impossible=vllm.KIND.impossible,
     notes=vllm.KIND.notes,
 )

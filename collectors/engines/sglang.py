@@ -33,6 +33,7 @@ KIND = EngineKind(
     name="sglang",
     role="engine",
     marks=("sglang_*",),
+    not_marks=("sglang_router_*",),
     not_with_labels=frozenset({"server"}),
     prefixes=("sglang:",),
     columns={

@@ -57,7 +57,8 @@ COLUMNS: Mapping[str, Names] = {
     "kv_blocks_max": (_blocks("max"),),
     "finished_abort_total": (Named(_FAILURES, {"reason": "CANCELED"}),),
     "finished_error_total": (Named(_FAILURES, {"reason": "[!c]*"}),),
-    "host_memory": ("nv_cpu_memory_used_bytes",),  # there without any model, it makes a row
+    # There without any model, they make a row.
+    "server": ("nv_cpu_memory_used_bytes", "nv_gpu_memory_total_bytes", "nv_cpu_utilization"),
 }
 
 

@@ -35,6 +35,8 @@ _OLD_LATENCIES = (
     "e2e_request_latency_seconds", "time_to_first_token_seconds", "time_per_output_token_seconds",
     "request_queue_time_seconds",
 )  # fmt: skip
+_ENGINE_TYPE = "engine_type"
+"""Label of all its series; anyone may call a histogram of his own as the old ones were called."""
 _NIM_OWN = frozenset({"num_request_max", "gpu_cache_usage_perc", "request_finish_total"})
 """NIM 1.x shows the same bare names; these tell it apart (engines.md 6)."""
 
@@ -58,9 +60,12 @@ class _Exposition(EngineKind):
         names = {plain(name) for name in families}
         if own := sum(name.startswith("trtllm_") for name in names):
             return own
-        if names & self.not_with or not any(f"{name}_bucket" in names for name in _OLD_LATENCIES):
+        if names & self.not_with:
             return 0
-        return sum(any(name.startswith(one) for one in _OLD_LATENCIES) for name in names)
+        bare = [plain(name) for name, labels in families.items() if _ENGINE_TYPE in labels]
+        if not any(f"{name}_bucket" in bare for name in _OLD_LATENCIES):
+            return 0
+        return sum(any(name.startswith(one) for one in _OLD_LATENCIES) for name in bare)
 
     def place(self, name: str, labels: dict[str, str]) -> EnginePlace | Nowhere:
         """As the tables say; the model name "undefined" is none."""

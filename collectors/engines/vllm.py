@@ -67,6 +67,7 @@ KIND = EngineKind(
     name="vllm",
     role="engine",
     marks=("vllm_*",),
+    not_marks=("vllm_router_*",),
     # The router of vLLM's production stack repeats its servers' gauges under their names, with this label.
     not_with_labels=frozenset({"server"}),
     prefixes=("vllm:",),

@@ -45,7 +45,7 @@ def test_a_servers_latencies_and_tokens_are_an_engines(unit: str) -> None:
     assert reading.engines == [
         EngineSample(
             "otel", "engine", "0", "m", prompt_tokens_total=120, generation_tokens_total=30,
-            finished_error_total=1,
+            finished_error_total=1, prefix_cache_queries_total=120,
         )
     ]  # fmt: skip
     assert [(one.metric, one.count, one.sum_seconds) for one in reading.histograms] == [
@@ -65,6 +65,37 @@ def test_a_clients_latencies_are_a_gateways() -> None:
     ]
     assert [(one.metric, one.count) for one in reading.histograms] == [("ttft", 3), ("e2e", 4)]
     assert any("callers" in note for note in reading.notes)
+
+
+ENVOY = {
+    "gen_ai_operation_name": "chat", "gen_ai_provider_name": "openai", "gen_ai_request_model": "qwen2.5:0.5b",
+    "otel_scope_name": "envoyproxy/ai-gateway",
+}  # fmt: skip
+
+
+def test_envoys_ai_gateway_measures_as_servers_do_and_is_a_gateway() -> None:
+    """Names and labels: envoyproxy/ai-gateway, its tests' expected exposition (unit `token`)."""
+    reading = read(
+        histogram("gen_ai_server_request_duration_seconds", 2, 10.8, **ENVOY)
+        + histogram("gen_ai_server_time_to_first_token_seconds", 1, 0.25, **ENVOY)
+        + "".join(
+            histogram("gen_ai_client_token_usage_token", 2, total, gen_ai_token_type=kind, **ENVOY)
+            for kind, total in (("input", 44), ("cached_input", 12), ("output", 7))
+        )
+    )
+    assert reading.role == "gateway"
+    assert reading.engines == [
+        EngineSample(
+            "otel", "gateway", "0", "qwen2.5:0.5b", prompt_tokens_total=44, generation_tokens_total=7,
+            prefix_cache_queries_total=44, prefix_cache_hits_total=12,
+        )
+    ]  # fmt: skip
+    assert [(one.metric, one.count) for one in reading.histograms] == [("ttft", 1), ("e2e", 2)]
+
+
+def test_envoys_ai_gateway_is_told_by_its_label_where_no_scope_is_shown() -> None:
+    labels = {"gen_ai_original_model": "alias", "gen_ai_request_model": "m"}
+    assert read(histogram("gen_ai_server_request_duration_seconds", 2, 1, **labels)).role == "gateway"
 
 
 def test_where_server_and_client_stand_together_the_servers_latencies_are_read() -> None:

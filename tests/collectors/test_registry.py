@@ -8,6 +8,7 @@ import pytest
 
 from collectors.reading import EngineSample, Reading
 from collectors.registry import KINDS, UnknownKindError, detect, detect_all, kind_named, minimum_missing
+from collectors.source import ExpositionKind
 from tests.shared import SHARED, fixture, needs_shared
 
 DCGM = b'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 40\n'
@@ -79,6 +80,8 @@ GPUS = {
         (b"litellm_in_flight_requests 1", "litellm"),
         (b'gen_ai_server_request_duration_seconds_count{gen_ai_request_model="m"} 1', "otel"),
         (b'{"gen_ai.client.operation.duration_count", "gen_ai.request.model"="m"} 1', "otel"),
+        (b'nv_gpu_memory_total_bytes{gpu_uuid="GPU-a"} 8e10', "triton"),
+        (VLLM + b"vllm_router_active_workers 2\nvllm_router_retries_total 1\n", "vllm"),
     ],
 )
 def test_a_kind_is_known_by_its_names(body: bytes, kind: str) -> None:
@@ -111,6 +114,50 @@ def test_other_json_is_no_kinds(body: bytes) -> None:
 def test_ollamas_list_of_models_on_disk_is_not_its_list_of_loaded_ones() -> None:
     with pytest.raises(UnknownKindError):
         detect(b'{"models":[{"name":"a","modified_at":"2026-11-30T10:00:00Z","size":1}]}')
+
+
+@pytest.mark.parametrize(
+    ("body", "program", "cure"),
+    [
+        (b"vllm_router_active_workers 2", "vLLM's router", "servers behind it"),
+        (b'sglang_router_requests_total{route="/generate"} 5', r"SGLang's router", "/engine_metrics"),
+        (b"smg_worker_pool_size 2", r"SGLang's router", "--enable-metrics"),
+        (
+            b"dynamo_component_router_requests_total 4\ndynamo_component_uptime_seconds 9",
+            "Dynamo's",
+            "frontend",
+        ),
+        (b'inference_pool_average_kv_cache_utilization{name="p"} 0.4', "endpoint picker", "behind it"),
+        (b"te_queue_size 3", "text-embeddings-inference", "no kind"),
+        (b'request_predict_seconds_count{model_name="m"} 4', "KServe", "the port of the engine"),
+        (b'ray_node_cpu_utilization{SessionName="s"} 4', "Ray without", "log_engine_metrics"),
+        (b"otelcol_process_uptime 4", "OpenTelemetry collector", "prometheus exporter"),
+        (b"prometheus_tsdb_head_series 4\ngo_goroutines 5", "Prometheus itself", "`prometheus:`"),
+        (b"lmcache:num_requested_tokens_total 4", "LMCache", "scrape the engine"),
+        (b"agentgateway_requests_total 4", "agentgateway", "behind it"),
+        (b"envoy_cluster_upstream_rq_total 4", "Envoy", "1064"),
+    ],
+)
+def test_programs_near_engines_are_no_kind_and_what_to_scrape_instead_is_said(
+    body: bytes, program: str, cure: str
+) -> None:
+    with pytest.raises(UnknownKindError, match=program) as said:
+        detect(body)
+    assert cure in str(said.value)
+    assert body.split()[0].partition(b"{")[0].decode().removesuffix("_count") in str(said.value)
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_a_routers_names_are_no_engines(name: str) -> None:
+    kind = KINDS[name]
+    assert isinstance(kind, ExpositionKind)
+    assert kind.marked(f"{name}:num_requests_running")
+    assert not kind.marked(f"{name}_router_requests_total")
+
+
+def test_a_histogram_that_someone_calls_as_trtllm_did_is_not_taken_for_it() -> None:
+    with pytest.raises(UnknownKindError):
+        detect(b'e2e_request_latency_seconds_bucket{app="mine",le="+Inf"} 1\n')
 
 
 def test_an_unknown_exposition_is_said_with_its_families_and_the_kinds_there_are() -> None:

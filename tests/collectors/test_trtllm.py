@@ -167,7 +167,9 @@ def test_one_reader_reads_both_forms() -> None:
 
 
 def test_bare_names_beside_those_of_nim_are_nims() -> None:
-    families = {name: frozenset({"model_name"}) for name in ("time_to_first_token_seconds_bucket",)}
+    families = {
+        name: frozenset({"model_name", "engine_type"}) for name in ("time_to_first_token_seconds_bucket",)
+    }
     assert KIND.score(b"", families) == 1
     assert KIND.score(b"", families | {"num_request_max": frozenset()}) == 0
     assert KIND.score(b"", families | {"num_request_max": frozenset(), "trtllm_x": frozenset()}) == 1
