@@ -113,12 +113,16 @@ def _of_engine(engine: EngineSample) -> Totals:
     cached = None if prompt is None else engine.prefix_cache_hits_total
     if engine.engine in PROMPT_WITHOUT_CACHED and prompt is not None and cached is not None:
         prompt += cached
-    finished = (
-        engine.finished_stop_total, engine.finished_length_total, engine.finished_abort_total,
-        engine.finished_error_total,
-    )  # fmt: skip
-    known = [count for count in finished if count is not None]
-    return Totals(prompt, cached, engine.generation_tokens_total, sum(known) if known else None)
+    return Totals(prompt, cached, engine.generation_tokens_total, _finished(engine))
+
+
+def _finished(engine: EngineSample) -> float | None:
+    """All requests. None where those that went well are not told: what failed is not what was asked for
+    (SGLang, TGI and Dynamo count that alone by its reason)."""
+    well = (engine.finished_stop_total, engine.finished_length_total)
+    if well == (None, None):
+        return None
+    return sum(count or 0 for count in (*well, engine.finished_abort_total, engine.finished_error_total))
 
 
 def fell(account: Account, seen: Mapping[str, Totals]) -> dict[str, float]:

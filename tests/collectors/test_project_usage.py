@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.housekeeping import housekeeping
+from collectors import usage
 from collectors.batch import Scraped
 from collectors.fetch import Fetched
 from collectors.ingest import Ingest
@@ -230,6 +231,22 @@ def test_an_engine_and_the_gateway_before_it_stand_side_by_side_and_are_not_adde
     assert rows(store) == [(60, 60, 60, 60)]
     found = store.query("usage_rows", target="gate").to_dicts()
     assert [(r["source"], r["prompt_tokens"]) for r in found] == [("litellm", 60)]
+
+
+@pytest.mark.parametrize(
+    ("told", "requests"),
+    [
+        ({"finished_stop_total": 7, "finished_length_total": 2, "finished_error_total": 1}, 10),
+        ({"finished_stop_total": 7, "finished_abort_total": 3}, 10),
+        ({"finished_abort_total": 3, "finished_error_total": 1}, None),  # SGLang, TGI, Dynamo
+        ({}, None),
+    ],
+)
+def test_what_failed_alone_is_not_what_was_asked_for(told: dict[str, float], requests: float | None) -> None:
+    row = EngineSample("e", "engine", "0", "m", prompt_tokens_total=5, **told)  # type: ignore[arg-type]
+    reading = Reading("e", "engine", [], [row], [], 1, 0, 0, ())
+    (replicas,) = usage.counters(reading, reading.engines, own=False).values()
+    assert replicas["0"].requests == requests
 
 
 def test_a_target_that_gets_a_project_begins_there() -> None:
