@@ -57,13 +57,28 @@ def _fail(message: str, code: int = 1) -> NoReturn:
 def _print(text: str) -> None:
     """A command's result, on stdout. `infermeter replay … | head` has its end here, and is not a fault."""
     try:
-        typer.echo(text)
+        typer.echo(text.encode(_encoding(), "backslashreplace").decode(_encoding()))
     except BrokenPipeError:
         _drop(sys.stdout)
         raise typer.Exit(0) from None
     except OSError as error:
         _drop(sys.stdout)
         _fail(f"the output cannot be written: {error.strerror}")
+
+
+def _encoding() -> str:
+    """What stdout can show: a console of Windows has fewer characters than a target may send."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _json(value: object) -> str:
+    """JSON in readable characters, or in escapes where stdout cannot show one of them."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(_encoding())
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
 
 
 def _said(text: str) -> None:
@@ -171,7 +186,7 @@ def read(
         _fail(str(error))
     except OSError as error:
         _fail(f"{file} cannot be read: {error.strerror}")
-    _print(json.dumps(payload, ensure_ascii=False) if as_json else render_text(payload))
+    _print(_json(payload) if as_json else render_text(payload))
 
 
 @app.command()
@@ -238,7 +253,7 @@ def replay(
         try:
             for event in replay_answers(read_recording(recording), quiet, opened, faults=faults):
                 if as_json:
-                    _print(json.dumps(event._asdict(), ensure_ascii=False))
+                    _print(_json(event._asdict()))
                 else:
                     when = f"{moment(event.t):%Y-%m-%d %H:%M:%S}"
                     _print(

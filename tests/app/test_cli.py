@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -125,3 +126,18 @@ def test_an_address_that_cannot_be_is_refused_before_anything_starts(
         code, _, said = shell(folder, f"infermeter {command} {options}")
         assert code == 2
         assert says in " ".join(said.replace("│", " ").split())
+
+
+def test_what_stdout_cannot_show_is_written_as_an_escape(folder: Path) -> None:
+    # Half a pair of UTF-16, as JSON may hold it, and a console that is no UTF-8's.
+    (folder / "ollama.json").write_text(
+        '{"models": [{"name": "a\\ud800b", "model": "a\\ud800b", "size": 100, "size_vram": 50}]}'
+    )
+    code, out, _ = shell(folder, "infermeter read ollama.json")
+    assert (code, "ollama" in out) == (0, True)
+    code, out, _ = shell(folder, "infermeter read ollama.json --json")
+    assert (code, json.loads(out)["engine"]) == (0, "ollama")
+    code, out, _ = shell(folder, "PYTHONIOENCODING=ascii infermeter read gpu.prom")
+    assert (code, "70" in out) == (0, True)
+    code, out, _ = shell(folder, "infermeter read - --json < gpu.prom")
+    assert (code, json.loads(out)["gpus"][0]["memory_used_bytes"]) == (0, 70 * 2**30)
