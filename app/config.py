@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from app.config_yaml import Path as Place
 from collectors.dns_sd import DnsList
 from collectors.durations import Duration
 from collectors.file_sd import FileList
+from collectors.hiding import hide
 from collectors.http_sd import HttpList
 from collectors.kubernetes_sd import KubernetesList
 from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
 from collectors.prometheus_sd import PrometheusList
 from collectors.settings import Pace, Settings, with_pace
-from collectors.target import Target, TargetSettings
-from collectors.urls import checked_host, checked_url, default_name
+from collectors.target import NVML, Target, TargetSettings, usual_name
+from collectors.urls import checked_host, checked_url
 
 __all__ = ["Config", "ConfigError", "Listen", "Problem", "Retention", "Scrape", "load_config", "load_text"]
 
@@ -196,7 +198,7 @@ def load_text(
         message = "the file must hold settings (lines like `name: value`) at the top"
         raise ConfigError(source_name, [*reading.problems, Problem(1, 1, "", message)])
     values = _completed(values, [Config], (), reading)
-    _complain_of_names_taken(values.get("targets"), reading)
+    _complain_of_doubles(values.get("targets"), reading)
     config = None
     errors: list[ErrorDetails] = []
     try:
@@ -211,8 +213,15 @@ def load_text(
             if problem.path not in told or not problem.path:
                 reading.problems.append(problem)
     if config is None or reading.problems:
-        raise ConfigError(source_name, reading.problems)
+        raise ConfigError(source_name, [_without_secrets(problem, document) for problem in reading.problems])
     return config
+
+
+def _without_secrets(problem: Problem, document: Document) -> Problem:
+    """The problem without what of its setting came from the environment: secrets do."""
+    around = re.compile(rf"{re.escape(problem.path)}($|[.\[])" if problem.path else "")
+    taken = [text for path, texts in document.taken.items() if around.match(path) for text in texts]
+    return problem._replace(message=hide(problem.message, taken))
 
 
 def _about_file(path: Path | str, message: str) -> ConfigError:
@@ -233,6 +242,8 @@ class _Reading:
 
     def whole_path(self, text: str) -> str:
         """Relative to the configuration's folder; `~/` is the home directory."""
+        if not text:
+            return ""  # not the folder itself
         if text.startswith("~/"):
             return os.path.expanduser(text)  # noqa: PTH111 (Path.expanduser raises where there is no home)
         return str(self.folder / text)
@@ -276,6 +287,8 @@ def _completed_value(
 
 def _unreadable(file: str) -> str | None:
     """Why a file that a setting names cannot be read, or None."""
+    if not file:
+        return "the value is empty"
     try:
         with Path(file).open("rb"):
             return None
@@ -285,17 +298,26 @@ def _unreadable(file: str) -> str | None:
         return "this cannot be the name of a file"
 
 
-def _complain_of_names_taken(targets: Any, reading: _Reading) -> None:
-    """Two targets of one name would be one row in the store and one line on every page."""
+def _complain_of_doubles(targets: Any, reading: _Reading) -> None:
+    """Two targets of one name would be one row in the store and one line on every page; GPUs that are read
+    twice would be counted twice."""
     first: dict[str, Place] = {}
+    nvml: Place | None = None
     for index, target in enumerate(targets if isinstance(targets, list) else ()):
         if not isinstance(target, dict):
             continue
-        name, url = target.get("name"), target.get("url")
-        place: Place = ("targets", index, "name")
-        if not name and isinstance(url, str):
-            name, place = default_name(url), ("targets", index, "url")
-        if not isinstance(name, str) or not name:
+        if target.get("kind") == NVML:
+            place: Place = ("targets", index)
+            if nvml is not None:
+                line, _ = place_of(nvml, reading.document.places)
+                message = f"the GPUs of this machine are read on line {line} already; take one of the two out"
+                reading.complain(place, message)
+                continue
+            nvml = place
+        name, place = target.get("name"), ("targets", index, "name")
+        if not name or (isinstance(name, str) and not name.strip()):
+            name, place = usual_name(target), ("targets", index, "url")
+        if not isinstance(name, str) or not (name := name.strip()):
             continue
         if name not in first:
             first[name] = place

@@ -86,7 +86,8 @@ A file holds a list in Prometheus' `file_sd` format, JSON or YAML:
 - `__scheme__`, `__metrics_path__` and `__param_NAME` make the URL (default `http` and the kind's own path,
   `/metrics` as a rule); other labels that begin with `__` are dropped.
 - `project`, `environment` and `model` set these; `infermeter_kind` sets the kind, and so does `kind` where
-  its value is a known one. All other labels are shown as they are.
+  its value is a known one (not `probe` and `prometheus`, which such a label may say of something else). A
+  target that its label makes a probe is asked once a minute at most. All other labels are shown as they are.
 - A target is called host:port, with the path where it is not /metrics. A name that exists already (in
   `targets`, or in a file before) is not taken again, and that is told.
 - A file that changes is read again. A broken or empty file keeps its last good list, and that is told; the
@@ -102,7 +103,7 @@ LISTS_OF_TARGETS = """\
 
 In each entry of `file_sd`, `http_sd`, `dns_sd`, `prometheus_sd` and `kubernetes`, all settings of a target
 can stand too, except `name`, `url`, `gpus`, `probe` and `prometheus`; they hold for each target of the list.
-`labels` are added to those that the list gives.
+`labels` are added to those that the list gives. `kind: nvml` is no kind of a list.
 
 - A list that comes over the network is looked at every `refresh_interval`, by itself: one that hangs delays
   nothing else, no other list and no scrape.

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from app.config_yaml import Document, Path, Problem, path_text
+from collectors.durations import format_duration, parse_duration
 
 NAMES_ELSEWHERE: dict[str, tuple[str | None, str]] = {
     "scrape_interval": (None, "`interval` under `scrape` or a target"),
@@ -75,7 +76,8 @@ def problem_of(error: ErrorDetails, document: Document, top: type[BaseModel]) ->
     if error["type"] == "extra_forbidden":
         message = _unknown_setting(path, _models_at(top, path[:-1]))
     else:
-        message = f"`{path_text(path)}`: {_in_words(error)}" if path else _in_words(error)
+        words = _in_words(error, is_duration=_is_duration(_models_at(top, path[:-1]), path))
+        message = f"`{path_text(path)}`: {words}" if path else words
     line, column = place_of(path, document.places)
     return Problem(line, column, path_text(path), message)
 
@@ -134,6 +136,7 @@ _WANTED = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
+    "decimal": "a number",
     "finite": "a number",
     "list": "a list (lines that begin with `- `)",
     "dict": "a group of settings (lines like `name: value`)",
@@ -141,7 +144,13 @@ _WANTED = {
 }
 
 
-def _in_words(error: ErrorDetails) -> str:
+def _is_duration(models: list[type[BaseModel]], path: Path) -> bool:
+    """Whether the setting at the end is a length of time, which is written with its unit."""
+    fields = [field for model in models if (field := fields_of(model).get(str(path[-1]))) is not None]
+    return any(getattr(rule, "func", None) is parse_duration for field in fields for rule in field.metadata)
+
+
+def _in_words(error: ErrorDetails, *, is_duration: bool) -> str:
     """What is wrong, without the value: it may be a secret."""
     kind = error["type"]
     context = error.get("ctx", {})
@@ -159,7 +168,8 @@ def _in_words(error: ErrorDetails) -> str:
         ("le", "must be at most"),
     ):  # fmt: skip
         if limit in context:
-            return f"{words} {context[limit]:g}"
+            value = context[limit]
+            return f"{words} {format_duration(value) if is_duration else format(value, 'g')}"
     if kind == "string_too_short":
         return "the value is empty"
     if kind == "string_too_long":

@@ -52,6 +52,8 @@ class Document(NamedTuple):
     places: dict[Path, tuple[int, int]]
     """Line and column, from 1, of each key and list item."""
     problems: list[Problem]
+    taken: dict[str, list[str]]
+    """By setting, as `path_text`: what was taken from the environment for it."""
 
 
 _NO_TAG = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
@@ -82,12 +84,12 @@ def read_yaml(text: str, environment: Mapping[str, str]) -> Document:
         )
     reader = _Reader(environment)
     if node is None:
-        return Document(None, {}, [])
+        return Document(None, {}, [], {})
     try:
         values = reader.value(node, ())
     except RecursionError:
         return _broken(None, None, _TOO_DEEP)
-    return Document(values, reader.places, reader.problems)
+    return Document(values, reader.places, reader.problems, reader.taken)
 
 
 def path_text(path: Path) -> str:
@@ -99,7 +101,7 @@ def path_text(path: Path) -> str:
 
 
 def _broken(line: int | None, column: int | None, message: str) -> Document:
-    return Document(None, {}, [Problem(line, column, "", message)])
+    return Document(None, {}, [Problem(line, column, "", message)], {})
 
 
 class _Reader:
@@ -109,6 +111,7 @@ class _Reader:
         self.environment = environment
         self.places: dict[Path, tuple[int, int]] = {}
         self.problems: list[Problem] = []
+        self.taken: dict[str, list[str]] = {}
         self.count = 0
         self.within: set[int] = set()
         """The collections being read, outermost first: an alias to one of them would never end."""
@@ -206,6 +209,8 @@ class _Reader:
             )
             return ""
         found = self.environment.get(name)
+        if found:
+            self.taken.setdefault(path_text(path), []).append(found)
         if default is not None:
             return found or default
         if found is None:

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from collectors.target import Target
 from collectors.target_groups import Listed, ListError, targets_of
 from collectors.target_source import LIST_TIMEOUT_SECONDS, NetworkListSettings, TargetSource
+from collectors.urls import checked_url
 
 if TYPE_CHECKING:
     from dns.resolver import Answer, Resolver
@@ -54,6 +55,13 @@ class DnsList(NetworkListSettings):
             raise ValueError(f"is needed with `type: {kind}`: such records have no port")
         if kind == "SRV" and value is not None:
             raise ValueError("has no place with `type: SRV`: each record has its own")
+        return value
+
+    @field_validator("path")
+    @classmethod
+    def _path_of_a_url(cls, value: str | None) -> str | None:
+        if value is not None:
+            checked_url(f"http://host/{value.removeprefix('/')}")
         return value
 
     @field_validator("nameserver")

@@ -12,18 +12,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from collectors.target import Target, TargetSettings
+from collectors.target import Target
 from collectors.target_groups import ListError, content_of, groups, targets_of
-from collectors.target_source import PartGoneError, TargetSource
+from collectors.target_source import ListSettings, PartGoneError, TargetSource
 
 
-class FileList(TargetSettings):
+class FileList(ListSettings):
     """Files that list targets, and what holds for all targets in them."""
 
     files: list[str] = Field(min_length=1)
     """Paths; `*` and `?` match many, `**` folders too. JSON where the name ends in .json, else YAML."""
+
+    @field_validator("files")
+    @classmethod
+    def _names(cls, value: list[str]) -> list[str]:
+        if not all(value):
+            raise ValueError("a name is empty; write the path of a file, like nodes/*.json")
+        return value
 
 
 class FileSd(TargetSource):

@@ -7,11 +7,12 @@ port where its metrics are. Its annotations and labels `infermeter/project`, `in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from collectors import kubernetes_api
 from collectors.durations import Duration
@@ -25,6 +26,8 @@ PORT = "prometheus.io/port"
 PATH = "prometheus.io/path"
 SCHEME = "prometheus.io/scheme"
 """Annotations that many charts set, since Prometheus' own example configuration reads them."""
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")  # a label of RFC 1123
 
 PORT_NAMES = ("metrics", "http-metrics")
 """What charts call the port of the metrics."""
@@ -53,6 +56,17 @@ class KubernetesList(NetworkListSettings):
     """The context of that file to use; left out, its current one."""
     refresh_interval_seconds: Duration = Field(default=30.0, ge=5, validation_alias="refresh_interval")
     """Time between two looks at the pods."""
+
+    @field_validator("namespaces")
+    @classmethod
+    def _names(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if not _NAMESPACE.fullmatch(name):
+                raise ValueError(
+                    f"{name[:80]!r} is no name of a namespace: these are small letters, digits and `-`; leave"
+                    " `namespaces` out for all"
+                )
+        return value
 
     @model_validator(mode="after")
     def _no_secrets_for_strangers(self) -> KubernetesList:

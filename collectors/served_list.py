@@ -27,10 +27,13 @@ class ServedList(NetworkListSettings):
     @model_validator(mode="before")
     @classmethod
     def _take_out_credentials(cls, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get("url"), str) and not data.get("access"):
+        if not isinstance(data, dict) or not isinstance(data.get("url"), str):
+            return data
+        access = data.get("access") or {}
+        if isinstance(access, dict) and access.get("basic_auth") is None:
             url, found = split_credentials(data["url"])
             if found is not None:
-                return {**data, "url": url, "access": {"basic_auth": found}}
+                return {**data, "url": url, "access": {**access, "basic_auth": found}}
         return data
 
     @field_validator("url")

@@ -9,7 +9,7 @@ import base64
 import difflib
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,14 @@ from pydantic import (
 from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, ProbeSettings
 from collectors.prometheus.settings import PrometheusSettings
 from collectors.settings import Pace, Settings, with_pace
-from collectors.urls import DEFAULT_PATH, checked_url, default_name, shown_url, split_credentials
+from collectors.urls import (
+    DEFAULT_PATH,
+    checked_host,
+    checked_url,
+    default_name,
+    shown_url,
+    split_credentials,
+)
 
 PROBE = "probe"
 """The kind that sends requests of its own: where it answers is a base URL, like https://api.example.com/v1."""
@@ -40,6 +47,10 @@ NVML_URL = "nvml://localhost"
 
 _GPU = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+|[^\s/]+/[0-9]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+_NOT_OF_NVML = ("basic_auth", "bearer_token", "bearer_token_file", "tls", "model",
+                "memory_reservation_ratio", "gpus")  # fmt: skip
+"""Settings of what is asked over the network, or of an engine."""
 
 
 def kind_names() -> list[str]:
@@ -100,6 +111,11 @@ class Tls(Settings):
     server_name: str | None = None
     """The name the certificate is for, where it is not the host in the URL."""
 
+    @field_validator("server_name")
+    @classmethod
+    def _whole_name(cls, value: str | None) -> str | None:
+        return None if value is None else checked_host(value)
+
 
 class Access(Settings):
     """What is sent along, and how the other side is checked."""
@@ -116,6 +132,8 @@ class Access(Settings):
     @field_validator("bearer_token")
     @classmethod
     def _one_authorization(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if value is not None and not value.get_secret_value():
+            raise ValueError("the token is empty; where none is needed, leave this setting out")
         if value is not None and info.data.get("basic_auth") is not None:
             raise ValueError("`basic_auth` is set too; keep one of the two")
         return value
@@ -145,6 +163,13 @@ class TargetSettings(Access, Pace):
     """The model's name, where the engine does not say it (llama.cpp, TGI)."""
     memory_reservation_ratio: float | None = Field(default=None, gt=0, le=1)
     """The share of its GPUs' memory the engine takes at start, where the engine does not say it."""
+
+    @field_validator("project", "environment", "model")
+    @classmethod
+    def _one_line_or_none(cls, value: str | None) -> str | None:
+        if value is not None and _CONTROL.search(value):
+            raise ValueError("cannot hold line breaks or control characters")
+        return value or None  # `project: ${PROJECT:-}`
 
     @field_validator("kind")
     @classmethod
@@ -179,16 +204,16 @@ class Target(TargetSettings):
         if isinstance(data, dict) and data.get("kind") == PROBE:
             data = with_pace(data, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
         if isinstance(data, dict) and data.get("kind") == NVML and not data.get("url"):
-            data = {**data, "url": NVML_URL, "name": data.get("name") or NVML}
+            data = {**data, "url": NVML_URL}
         if not isinstance(data, dict) or not isinstance(data.get("url"), str):
             return data
         data = dict(data)
+        if not (name := data.get("name")) or (isinstance(name, str) and not name.strip()):
+            data["name"] = usual_name(data)
         if data.get("basic_auth") is None:
             data["url"], found = split_credentials(data["url"])
             if found is not None:
                 data["basic_auth"] = found
-        if not data.get("name"):
-            data["name"] = default_name(data["url"])
         return data
 
     @field_validator("name")
@@ -216,6 +241,14 @@ class Target(TargetSettings):
         named = self.probe is not None and self.probe.api_key_header is not None
         if named and self.bearer_token is None and self.bearer_token_file is None:
             raise ValueError("`probe.api_key_header` needs the key: `bearer_token` or `bearer_token_file`")
+        if self.kind == NVML:
+            for name in _NOT_OF_NVML:
+                if getattr(self, name) != type(self).model_fields[name].get_default(
+                    call_default_factory=True
+                ):
+                    raise ValueError(
+                        f"`{name}` has no place with `kind: nvml`, which reads the GPUs of this machine"
+                    )
         return self
 
     @field_validator("gpus")
@@ -278,6 +311,14 @@ class Target(TargetSettings):
             except OSError as error:
                 raise TargetSecretError(f"{self.tls.ca_file} cannot be read: {error.strerror}") from None
         return _ssl_context(self.tls.ca_file, changed, self.tls.insecure)
+
+
+def usual_name(settings: Mapping[str, Any]) -> str:
+    """What a target with these settings is called that was given no name; "" where that cannot be said."""
+    if settings.get("kind") == NVML:
+        return NVML
+    url = settings.get("url")
+    return default_name(url) if isinstance(url, str) else ""
 
 
 @lru_cache(maxsize=256)

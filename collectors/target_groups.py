@@ -17,7 +17,8 @@ from urllib.parse import urlencode
 import yaml
 from pydantic import ValidationError
 
-from collectors.target import Target, TargetSettings, kind_names
+from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
+from collectors.target import NVML, PROBE, PROMETHEUS, Target, TargetSettings, kind_names
 from collectors.urls import default_name
 
 MOST_TARGETS = 100_000
@@ -32,6 +33,8 @@ _TEXT_ONLY: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _HOST_PORT = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _SHOWABLE = re.compile(r"[\w.:/\[\]-]{1,120}")
 _GROUP_KEYS = ("targets", "labels")
+_ONLY_MEANT = (NVML, PROBE, PROMETHEUS)
+"""Kinds that a label `kind` does not set: Prometheus itself, or a blackbox prober, may have such a one."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PARAMETER = "__param_"
 
@@ -97,11 +100,15 @@ def _target(listed: Listed, common: dict[str, Any]) -> Target:
         raise ValueError("a label holds an escape (\\u…) that is no character")
     settings = dict(common)
     kind = labels.pop("infermeter_kind", None)
-    if kind is None and labels.get("kind") in kind_names():
+    if kind is None and labels.get("kind") in kind_names() and labels["kind"] not in _ONLY_MEANT:
         kind = labels.pop("kind")  # another `kind` is a label like any other
     found = {"kind": kind, **{name: labels.pop(name, None) for name in ("project", "environment", "model")}}
     settings.update({name: value for name, value in found.items() if value})
     settings["labels"] = {**settings["labels"], **labels}
+    if found["kind"] == PROBE != common["kind"]:
+        # Paid requests, which the list's owner may not have thought of: at the pace of a probe, no faster.
+        settings["interval_seconds"] = max(common["interval_seconds"], PROBE_INTERVAL_SECONDS)
+        settings["timeout_seconds"] = max(common["timeout_seconds"], PROBE_TIMEOUT_SECONDS)
     return Target.model_validate({**settings, "name": listed.name or default_name(url), "url": url})
 
 

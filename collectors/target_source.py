@@ -11,17 +11,28 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from collectors.durations import Duration
-from collectors.target import Target, TargetSettings
+from collectors.target import NVML, Target, TargetSettings
 from collectors.target_groups import ListError
 
 LIST_TIMEOUT_SECONDS = 10.0
 """How long one part of a list may take that comes over the network. Nothing waits for it but the list."""
 
 
-class NetworkListSettings(TargetSettings):
+class ListSettings(TargetSettings):
+    """What holds for all targets of a list."""
+
+    @field_validator("kind")
+    @classmethod
+    def _over_the_network(cls, value: str) -> str:
+        if value == NVML:
+            raise ValueError("the GPUs of this machine are in no list; write `kind: nvml` under `targets`")
+        return value
+
+
+class NetworkListSettings(ListSettings):
     """A list that comes over the network, and what holds for all targets in it."""
 
     refresh_interval_seconds: Duration = Field(default=60.0, ge=5, validation_alias="refresh_interval")

@@ -230,3 +230,22 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_fault(tmp_path: Path) ->
 def test_the_process_environment_is_used_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "INFERMETER_TEST_STORE", "x.duckdb")
     assert load_text("store: ${INFERMETER_TEST_STORE}", "x").store == "x.duckdb"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "targets: [{url: '${KEY}'}]",  # a value that is quoted as what was meant
+        "targets: [{url: 'http://h', kind: '${KEY}'}]",  # one that is quoted as wrong
+        "targets: [{url: 'http://h', interval: '${KEY}'}]",
+        "targets: [{url: 'http://h', gpus: ['${KEY}']}]",
+        "targets: [{url: 'http://h', name: '${KEY}'}, {url: 'http://i', name: '${KEY}'}]",
+        "dns_sd: [{names: ['${KEY} ']}]",
+        "targets: [{url: 'http://h', bearer_token_file: '/${KEY}'}]",
+    ],
+)
+def test_what_came_from_the_environment_is_not_shown(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, "c.yaml", environment={"KEY": "sk-hunter2-hunter2-hunter2-hunter2-hunter2-hunter2"})
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).startswith("c.yaml line 1: `")

@@ -89,6 +89,11 @@ def test_meta_labels_make_the_url_and_are_not_shown() -> None:
         ({"infermeter_kind": "vllm"}, "vllm", {}),
         ({"infermeter_kind": "vllm", "kind": "dcgm"}, "vllm", {"kind": "dcgm"}),
         ({"kind": "baremetal"}, "auto", {"kind": "baremetal"}),
+        # Of jobs of blackbox-exporter and of Prometheus itself: neither asks for paid requests or pulls.
+        ({"kind": "probe"}, "auto", {"kind": "probe"}),
+        ({"kind": "prometheus"}, "auto", {"kind": "prometheus"}),
+        ({"kind": "nvml"}, "auto", {"kind": "nvml"}),
+        ({"infermeter_kind": "prometheus"}, "prometheus", {}),
     ],
 )
 def test_the_kind_comes_from_a_label_where_it_is_one(
@@ -96,6 +101,22 @@ def test_the_kind_comes_from_a_label_where_it_is_one(
 ) -> None:
     (target,), problems = targets_of([{"targets": ["h:1"], "labels": labels}])
     assert (target.kind, target.labels, problems) == (kind, shown, [])
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "pace"),
+    [
+        ({"interval": 10, "timeout": 5}, (60, 30)),
+        ({"interval": 300, "timeout": 40}, (300, 40)),
+        ({"kind": "probe", "interval": 20, "timeout": 10}, (20, 10)),  # the list's owner says so
+    ],
+)
+def test_a_probe_by_label_is_not_paid_for_at_the_pace_of_scrapes(
+    given_settings: dict[str, Any], pace: tuple[float, float]
+) -> None:
+    listed = [{"targets": ["h:1"], "labels": {"infermeter_kind": "probe"}}]
+    (target,), _ = targets_of(listed, **given_settings)
+    assert (target.interval_seconds, target.timeout_seconds) == pace
 
 
 def test_an_unknown_infermeter_kind_leaves_that_target_out_and_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from datetime import datetime
@@ -52,6 +53,17 @@ def test_the_answer_is_read_like_a_file_of_targets(server: ListServer) -> None:
     assert {target.kind for target in listed.targets} == {"dcgm"}
     assert listed.problems == []
     assert [path for path, _ in server.requests] == ["/gpus?team=a"]
+
+
+def test_credentials_in_the_url_stand_beside_other_settings_of_the_access(server: ListServer) -> None:
+    server.says([{"targets": ["h:1"]}])
+    server.url = server.url.replace("http://", "http://user:hunter2@")
+    listed = http_sd(server, access={"tls": {"insecure": True}})
+    listed.refresh(NOW)
+    assert names(listed) == ["h:1"]
+    ((_, headers),) = server.requests
+    assert headers["authorization"] == "Basic " + base64.b64encode(b"user:hunter2").decode()
+    assert listed.settings.access.tls.insecure
 
 
 def test_the_credentials_of_the_list_are_not_those_of_its_targets(server: ListServer) -> None:
@@ -205,7 +217,10 @@ def test_parameters_and_the_path_of_the_kind_make_the_url(server: ListServer) ->
     [
         ("- {url: cmdb/gpus}", "2: `http_sd[0].url`: does not say http or https; write http://cmdb/gpus"),
         ("- {refresh_interval: 1m}", "2: `http_sd[0].url`: this setting is needed"),
-        ("- {url: 'http://h', refresh_interval: 1s}", "2: `http_sd[0].refresh_interval`: must be at least 5"),
+        (
+            "- {url: 'http://h', refresh_interval: 1s}",
+            "2: `http_sd[0].refresh_interval`: must be at least 5s",
+        ),
         (
             "- {url: 'http://h', access: {bearer_token: a, basic_auth: {username: b, password: c}}}",
             "2: `http_sd[0].access.bearer_token`: `basic_auth` is set too; keep one of the two",
