@@ -25,8 +25,7 @@ def render_text(payload: dict[str, Any]) -> str:
         lines += ["", title, *_known(engine, {"engine", "role", "replica", "model"})]
     lines += _further(payload)
     if payload["histograms"]:
-        lines += ["", f"{'':10}{'n':>10}{'mean':>12}{'p50':>12}{'p95':>12}{'p99':>12}"]
-        lines += [_histogram_line(row) for row in payload["histograms"]]
+        lines += _latencies(payload["histograms"])
     if payload["missing"]:
         lines += ["", "Not shown here: " + ", ".join(payload["missing"])]
     if payload["found_names"]:
@@ -75,7 +74,7 @@ def _shown(name: str, value: Any) -> str:
     if name == "throttle_reasons":
         return f"0x{value:x}"
     if name in ("process_start_time_seconds", "boot_time_seconds"):
-        return f"{value:.0f}"
+        return f"{show.from_unix(value):%Y-%m-%d %H:%M:%S} UTC"
     for ending, written in _WRITTEN.items():
         if name.endswith(ending):
             return str(written(value))
@@ -90,6 +89,32 @@ _WRITTEN: dict[str, Any] = {
     "_celsius": lambda value: show.with_unit(value, "°C"),
     "_joules_total": lambda value: show.with_unit(value / 3.6e6, "kWh"),
     "_seconds": show.latency,
+    "_usd_total": lambda value: show.with_unit(value, "USD"),
+}
+
+
+def _latencies(rows: list[dict[str, Any]]) -> list[str]:
+    """A table; with the models where there are several, and what the metrics in it are."""
+    several = len({row["model"] for row in rows}) > 1
+    meant = "; ".join(
+        f"{name} {_MEANT[name]}" for name in _MEANT if any(row["metric"] == name for row in rows)
+    )
+    return [
+        "",
+        f"Latencies since the counters began ({meant})",
+        f"{'':10}{'n':>10}{'mean':>12}{'p50':>12}{'p95':>12}{'p99':>12}",
+        *(_histogram_line(row) + (f"  {row['model'] or show.UNKNOWN}" if several else "") for row in rows),
+    ]
+
+
+_MEANT = {
+    "ttft": "to the first token",
+    "itl": "from token to token",
+    "tpot": "of an output token",
+    "e2e": "of the whole request",
+    "queue": "waiting",
+    "prefill": "reading the prompt",
+    "decode": "writing the answer",
 }
 
 

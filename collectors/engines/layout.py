@@ -265,20 +265,21 @@ class EngineLayout:
         of = [group for group in own if rank in group.ladders.get(metric, ())]
         ladders = [group.ladder(metric, rank) for group in of]
         if any(ladder is None for ladder in ladders) or len({one.edges for one in ladders if one}) > 1:
-            return self._without(metric, "series with different bucket edges cannot be added up")
+            self._notes.append(
+                f"{metric}: series with different bucket edges cannot be added up, the buckets are left out"
+            )
+            return None
         same = [ladder for ladder in ladders if ladder is not None]
         edges, scale = same[0].edges, same[0].scale
         if edges[-1] != math.inf:
-            return self._without(metric, "there is no +Inf bucket")
+            self._notes.append(f"{metric}: there is no +Inf bucket, the buckets are left out")
+            return None
         cells = [self._make(every) for every in zip(*(ladder.cells for ladder in same), strict=True)]
         self._found.setdefault(metric, of[0].names[metric, rank, "bucket"])
         return _Buckets(
             row, metric, tuple(edge * scale for edge in edges), taking(cells),
             self._rest(own, metric, rank, "sum"), self._rest(own, metric, rank, "count"),
         )  # fmt: skip
-
-    def _without(self, metric: str, why: str) -> None:
-        self._notes.append(f"{metric}: {why}, the buckets are left out")
 
     def _mean(self, row: Row, metric: str, own: list[Group]) -> _Buckets | None:
         """A sum and a count of one row, of a mean or of a histogram without buckets that can be used: a

@@ -184,6 +184,37 @@ def test_the_text_gives_a_bound_where_there_is_no_percentile() -> None:
     assert line.split() == ["ttft", "10", "1.20", "s", "1.00", "s", ">", "2.00", "s", ">", "2.00", "s"]
 
 
+def test_the_text_tells_models_apart_and_says_what_the_latencies_are() -> None:
+    lines = "".join(
+        f'vllm:{name}_{part}model_name="{model}"{rest}\n'
+        for model, n in (("a", 4), ("b", 9))
+        for name in ("time_to_first_token_seconds", "e2e_request_latency_seconds")
+        for part, rest in (("bucket{", f',le="+Inf"}} {n}'), ("sum{", "} 2"), ("count{", f"}} {n}"))
+    )
+    text = render_text(read(lines)).replace("\u00a0", " ")
+    rows = [line.split() for line in text.splitlines() if line.startswith(("ttft", "e2e"))]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("ttft", "4", "a"), ("ttft", "9", "b"), ("e2e", "4", "a"), ("e2e", "9", "b"),
+    ]  # fmt: skip
+    assert (
+        "Latencies since the counters began (ttft to the first token; e2e of the whole request)"
+        in text.splitlines()
+    )
+
+
+def test_the_text_gives_money_below_a_cent_and_the_day_of_a_start() -> None:
+    """1796057382 s after 1970 is 2026-11-30 16:49:42 UTC (date -u -d @1796057382)."""
+    text = render_text(
+        read(
+            'litellm_spend_metric_total{model="m"} 5.4e-05\nprocess_start_time_seconds 1796057382\n'
+            'litellm_input_tokens_metric_total{model="m"} 40\n'
+        )
+    ).replace("\u00a0", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.startswith("  ")]
+    assert ["spend_usd_total", "0.0000540 USD"] in lines
+    assert ["process_start_time_seconds", "2026-11-30 16:49:42 UTC"] in lines
+
+
 def test_a_gpu_exporters_names_and_processes_are_shown() -> None:
     who = 'uuid="a",pid="8",process_name="/opt/serve"'
     payload = read(

@@ -243,7 +243,7 @@ def test_an_engine_and_the_gateway_before_it_stand_side_by_side_and_are_not_adde
     ],
 )
 def test_what_failed_alone_is_not_what_was_asked_for(told: dict[str, float], requests: float | None) -> None:
-    row = EngineSample("e", "engine", "0", "m", prompt_tokens_total=5, **told)  # type: ignore[arg-type]
+    row = EngineSample("e", "engine", "0", "m", prompt_tokens_total=5, **told)
     reading = Reading("e", "engine", [], [row], [], 1, 0, 0, ())
     (replicas,) = usage.counters(reading, reading.engines, own=False).values()
     assert replicas["0"].requests == requests
