@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import aiohttp
@@ -61,8 +62,11 @@ async def fetch(
     status: int | None = None
 
     def failed(error: str, *, unreachable: bool = False) -> Fetched:
-        words = hide(error, secrets_of(authorization))  # the target may quote what it was sent
-        return Fetched(status, b"", time.perf_counter() - started, words, unreachable)
+        return Fetched(status, b"", time.perf_counter() - started, error, unreachable)
+
+    def quoted(words: object) -> str:
+        """Words of the target: it may quote what it was sent."""
+        return _short(hide(str(words), secrets_of(authorization)))
 
     authorization: str | None = None
     try:
@@ -81,7 +85,7 @@ async def fetch(
             ) as response:
                 status = response.status
                 if status != 200:
-                    return failed(await _why_not_200(response, target.url))
+                    return failed(await _why_not_200(response, target.url, quoted))
                 body = await _limited(response, body_limit)
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -105,11 +109,11 @@ async def fetch(
     except aiohttp.ServerDisconnectedError as error:
         if isinstance(error.message, str):
             return failed("the connection was closed without an answer")
-        return failed(f"the answer is not HTTP: {_short(error.message)}")
+        return failed(f"the answer is not HTTP: {quoted(error.message)}")
     except aiohttp.ClientResponseError as error:
-        return failed(f"the answer is not HTTP: {_short(error.message)}")
+        return failed(f"the answer is not HTTP: {quoted(error.message)}")
     except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-        return failed(f"the answer broke off: {type(error).__name__}: {_short(error)}")
+        return failed(f"the answer broke off: {type(error).__name__}: {quoted(error)}")
     if not body or body.isspace():
         return failed("the answer is empty (200 with no metrics)")
     return Fetched(status, body, time.perf_counter() - started, None)
@@ -146,15 +150,15 @@ async def _limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-async def _why_not_200(response: aiohttp.ClientResponse, url: str) -> str:
+async def _why_not_200(response: aiohttp.ClientResponse, url: str, quoted: Callable[[object], str]) -> str:
     """The status in words, with the cure where one is known (`docs/troubleshooting.md`)."""
     status = response.status
     if 300 <= status < 400:
         place = moved_to(url, response.headers.get("Location"))
-        where = f"to {place}; put that into `url`" if place else "and does not say where to"
+        where = f"to {quoted(place)}; put that into `url`" if place else "and does not say where to"
         return f"HTTP {status}: redirects {where}"
     start = (await response.content.read(300)).decode("utf-8", "replace")
-    words = " ".join(start.split())[:120]
+    words = quoted(" ".join(start.split()))[:120]
     cure = {
         401: "; give `basic_auth` or `bearer_token`",
         403: "; the credentials are not allowed to read metrics",

@@ -27,7 +27,7 @@ def secrets_of(authorization: str | None) -> tuple[str, ...]:
         pair = base64.b64decode(token).decode()
     except (binascii.Error, UnicodeDecodeError):
         return (token,)
-    return tuple(secret for secret in (token, pair, pair.partition(":")[2]) if secret)
+    return tuple(secret for secret in (token, pair.partition(":")[2]) if secret)
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from collectors.probe.answer import json_object, word
 from collectors.probe.settings import ProbeSettings
 
 CHAT = "/chat/completions"
+MODELS = "/models"
 OPTIONAL = ("stream_options", "max_tokens", "temperature")
 """Parts of the request that some servers refuse: they are left out, or written as `max_completion_tokens`."""
 
@@ -32,7 +33,7 @@ def chat_url(url: str) -> str:
 def models_url(url: str) -> str:
     """Where the served models are listed."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=_base(parts) + "/models"))
+    return urlunsplit(parts._replace(path=_base(parts) + MODELS))
 
 
 def _base(parts: SplitResult) -> str:

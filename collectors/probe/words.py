@@ -8,7 +8,7 @@ import socket
 from datetime import datetime
 
 from collectors.probe.answer import Answer
-from collectors.probe.request import CHAT, Refusal
+from collectors.probe.request import CHAT, MODELS, Refusal
 
 _CURES = {
     401: "the endpoint does not take the key; give `bearer_token` or `bearer_token_file`",
@@ -34,10 +34,10 @@ def status_words(status: int, refused: Refusal, place: str | None = None) -> str
     `place`: where a redirect leads.
     """
     if 300 <= status < 400:
-        where = (
-            f"to {place.removesuffix(CHAT)}; put that into `url`" if place else "and does not say where to"
+        base = (place or "").removesuffix(CHAT).removesuffix(MODELS)
+        return f"HTTP {status}: redirects " + (
+            f"to {base}; put that into `url`" if base else "and does not say where to"
         )
-        return f"HTTP {status}: redirects {where}"
     cure = _CURES.get(status)
     says = [code for code in refused.codes if code != str(status)]
     says += [f"it speaks of `{name}`" for name in refused.names]

@@ -187,6 +187,14 @@ def test_a_key_that_the_target_quotes_is_not_shown() -> None:
     assert error == "HTTP 403; the credentials are not allowed to read metrics (Bearer … may not)"
 
 
+def test_a_password_that_is_an_ordinary_word_hides_none_of_our_own() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=404, text="no metrics for ann")
+
+    error = fetched(handler, basic_auth={"username": "ann", "password": "metrics"}).error
+    assert error == "HTTP 404; is this the metrics path? SGLang needs --enable-metrics (no … for ann)"
+
+
 def test_an_empty_200_is_an_error_and_not_zero_metrics() -> None:
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response(text=" \n")
