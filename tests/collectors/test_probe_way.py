@@ -181,12 +181,6 @@ LEAK = {"error": {"message": f"{PROMPT} {KEY} Hidden answer", "type": "bad_thing
         (stream([b"\x00garbage"]), "the answer is no stream of events but text/event-stream; check `url`"),
     ],
 )  # fmt: skip
-def test_where_the_list_of_models_has_moved_to_is_told_as_a_base_url() -> None:
-    fetched = probed(Endpoint([status(301, {}, Location="/v2/models")]), model=None)[0]
-    assert fetched.error is not None
-    assert re.search(r"HTTP 301: redirects to http://127\.0\.0\.1:\d+/v2; put that into `url`", fetched.error)
-
-
 def test_what_goes_wrong_is_said_and_nothing_of_the_texts_or_the_key(answer: Answering, error: str) -> None:
     body, fetched, _ = probe(answer)
     assert (fetched.error, body.error, body.ok) == (error, error, False)
@@ -292,3 +286,9 @@ def test_after_retry_after_nothing_is_sent_before_that_time() -> None:
     assert waiting == Fetched(None, b"", 0.0, f"not asked: after HTTP 429 the endpoint wants {until}")
     assert again.error is None
     assert len(endpoint.asked) == 2
+
+
+def test_where_the_list_of_models_has_moved_to_is_told_as_a_base_url() -> None:
+    fetched = probed(Endpoint([status(301, {}, Location="/v2/models")]), model=None)[0]
+    assert fetched.error is not None
+    assert re.search(r"HTTP 301: redirects to http://127\.0\.0\.1:\d+/v2; put that into `url`", fetched.error)
