@@ -33,6 +33,9 @@ was read, stands on the Sources page and in `infermeter read FILE --json`.
 - The **unit belongs to the name**: `× 1e-06` is what makes seconds of microseconds. Ratios are 0 to 1.
 - A figure that a target does not show is not known (`–`, NULL), never 0. What a kind can never tell is named
   with the reason.
+- What there is no figure for is not read of any kind: limits and settings (context length, largest batch,
+  blocks), LoRA adapters, sleep, FLOPs, the queue by reason, speculative decoding, histograms of tokens. Nor
+  is what an engine has worked out itself where its counters say more: tokens a second, hit rates, averages.
 - **Roles**: figures of a router, a gateway or a probe are never added to those of engines: they show the
   same requests once more.
 - A metric marked *mean* has a sum and a count and no buckets: a mean is shown and no percentile. So it is

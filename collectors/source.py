@@ -8,10 +8,12 @@ CSV) needs `score` and `reader` alone.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from collectors.exposition import Nowhere, SeriesMemory
@@ -30,6 +32,7 @@ Families = Mapping[str, frozenset[str]]
 """Sample names of an exposition as exposed → all label keys seen on them."""
 
 P = TypeVar("P")
+_Match = Callable[[str], re.Match[str] | None]
 
 NOTES_CAP = 50
 """Notes of one reading: beyond that nobody reads them, and they are stored."""
@@ -126,9 +129,17 @@ class ExpositionKind(ABC, Generic[P]):
     def marked(self, name: str) -> bool:
         """Whether the name is one that only this kind shows."""
         name = plain(name)
-        return any(fnmatchcase(name, mark) for mark in self.marks) and not any(
-            fnmatchcase(name, mark) for mark in self.not_marks
+        is_mark, is_not = self._patterns
+        return is_mark(name) is not None and is_not(name) is None
+
+    @cached_property
+    def _patterns(self) -> tuple[_Match, _Match]:
+        """Of `marks` and of `not_marks`, made once: every kind is asked about every name of an answer."""
+        is_mark, is_not = (
+            re.compile("|".join(map(translate, patterns)) or "(?!)").match
+            for patterns in (self.marks, self.not_marks)
         )
+        return is_mark, is_not
 
     def reader(self) -> Callable[[bytes], Reading]:
         """A reader with its own memory of series."""

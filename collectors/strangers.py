@@ -6,8 +6,9 @@ behind it, which show them better themselves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import NamedTuple
 
 from collectors.source import plain
@@ -83,12 +84,11 @@ STRANGERS = (
 )
 
 
+_PATTERNS = [re.compile("|".join(map(translate, one.names))) for one in STRANGERS]
+
+
 def who(names: Iterable[str]) -> Stranger | None:
     """The program most of whose metrics stand among these names; None when it is none of `STRANGERS`."""
     spelled = {plain(name) for name in names}
-    counts = [
-        (sum(any(fnmatchcase(name, pattern) for pattern in one.names) for name in spelled), one)
-        for one in STRANGERS
-    ]
-    most, stranger = max(counts, key=lambda counted: counted[0])
-    return stranger if most else None
+    counts = [sum(pattern.match(name) is not None for name in spelled) for pattern in _PATTERNS]
+    return STRANGERS[counts.index(max(counts))] if any(counts) else None

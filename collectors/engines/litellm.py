@@ -4,7 +4,8 @@
 failed request. Labels that name persons (user, user_email, end_user, client_ip, user_agent, hashed_api_key)
 only tell series apart, which are then added up. Rows go by `model`, the deployment's: what callers write
 (`requested_model`) has no end (litellm PR #39136). Budget and limit gauges are not read: +Inf and 9.2e18 mean
-"no limit" there (#21048).
+"no limit" there (#21048). Nor are the health of deployments and the proxy's own overhead: no figure is for
+them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Names read from the wheel's `lmdeploy/metrics/loggers.py`; vLLM's with another prefix, and some of its own.
 `num_requests_succeeded` and `num_requests_failed` are counters that say gauge (the latter counts aborted
-requests too); `iteration_tokens_total` is a histogram of tokens and is not read.
+requests too); `iteration_tokens_total` is a histogram of tokens and is not read, nor is
+`prefix_cache_hit_rate`, a rate since the start.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Names read from the wheels' `sglang/srt/observability/metrics_collector.py`, unt
 - The router's `/engine_metrics` shows all its workers in one answer, by `worker_addr`: each is a replica.
 - `gen_throughput` and `cache_hit_rate` keep their last value when nothing runs (sglang #4244, #26608, #5625),
   and the latter was a percentage before 0.4: neither is read.
+- `avg_request_queue_latency` (until 0.5.1) is a gauge of a mean and not read. `realtime_tokens_total` is not,
+  either: prompt and generated tokens are counted once, by what finished.
 - `routing_key_*_req_count` are gauges in spite of their label `le`; `fwd_occupancy` is NaN while idle.
 - `num_retracted_reqs` and `num_paused_reqs` are not swapped requests, so `requests_swapped` is not measured.
 - No `process_*`: the metrics always come from several processes.
@@ -23,7 +25,8 @@ RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 WAITING_TOO = {
     "_grammar_queue": ("num_grammar_queue_reqs",),
     # Prefill and decode apart: before the prefill here, and before the decode here. `num_prefill_inflight_…`
-    # is left out: its requests are done here and wait for the other side.
+    # is left out: its requests are done here and wait for the other side. `num_decode_host_receive_…` are
+    # among those in transfer.
     "_bootstrap_queue": ("num_prefill_bootstrap_queue_reqs", "num_prefill_prealloc_queue_reqs"),
     "_prealloc_queue": ("num_decode_prealloc_queue_reqs",),
     "_transfer_queue": ("num_decode_transfer_queue_reqs",),
@@ -80,7 +83,8 @@ KIND = EngineKind(
     totals=dict.fromkeys(("requests_running", "requests_waiting", *WAITING_TOO), "priority"),
     impossible={
         "requests_swapped": "it retracts requests and starts them anew, and counts that as preemptions_total",
-        "finished_stop_total": "it does not tell stopped from cut at the length",
+        "finished_stop_total": "num_requests_total does not tell stopped from cut at the length",
+        "finished_length_total": "num_requests_total does not tell stopped from cut at the length",
         "process_start_time_seconds": "its metrics come from several processes",
     },
     notes=("SGLang counts tokens when a request finishes: rates come in bursts, 0 while long requests run",),

@@ -144,7 +144,8 @@ KIND = TgiKind(
     },
     impossible={
         "kv_cache_used_ratio": "it shows no use of its KV cache",
-        "finished_stop_total": "it does not tell stopped from cut at the length",
+        "finished_stop_total": "request_success does not tell stopped from cut at the length",
+        "finished_length_total": "request_success does not tell stopped from cut at the length",
         "itl": "it has the mean of each request alone (tpot)",
         "decode": "it counts the steps of a batch, not a request's decoding",
     },

@@ -4,7 +4,8 @@ The JSON is a list of iteration records that a read empties: two readers take th
 target a server. `[]` is its answer while idle, after another reader, and without `enable_iter_perf_stats`
 (TensorRT-LLM #4926, aibrix #2004): nothing is known then, which is neither a failure nor 0.
 The exposition (needs `return_perf_metrics`) had five families without a prefix until 2026, and has `trtllm_`
-before some fifty since. It counts finished requests alone, and leaves out times of 0. Names: TensorRT-LLM's
+before some fifty since. It counts finished requests alone, and leaves out times of 0. Cached tokens are read,
+not its counters of reused and missed blocks: usage is counted in tokens. Names: TensorRT-LLM's
 `tensorrt_llm/metrics/collector.py`.
 """
 
@@ -73,8 +74,9 @@ class _Exposition(EngineKind):
 
 
 COLUMNS: Mapping[str, Names] = {
-    "requests_running": ("trtllm_num_requests_running",),
-    "requests_waiting": ("trtllm_num_requests_waiting",),
+    # The second of each: builds of early 2026.
+    "requests_running": ("trtllm_num_requests_running", "trtllm_num_active_requests"),
+    "requests_waiting": ("trtllm_num_requests_waiting", "trtllm_server_queue_length"),
     "requests_swapped": ("trtllm_num_paused_requests",),
     "kv_cache_used_ratio": ("trtllm_kv_cache_utilization",),
     "prompt_tokens_total": ("trtllm_prompt_tokens_total",),

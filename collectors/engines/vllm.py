@@ -2,7 +2,8 @@
 
 Names read from the wheels' `vllm/v1/metrics/loggers.py` and, for V0, `vllm/engine/metrics.py`; a name is
 deprecated in X.Y, hidden in X.Y+1 and gone in X.Y+2, so two of one concept can stand side by side with
-the same value (0.9.2 shows KV use twice). `iteration_tokens_total` is a histogram and is not read.
+the same value (0.9.2 shows KV use twice). `iteration_tokens_total` is a histogram and is not read; nor is
+V0's `gpu_prefix_cache_hit_rate`, a rate since the start (-1: off). `max_model_len` is shown nowhere.
 Histograms of requests are written when one ends (an aborted one never is): what waits is known by gauges.
 """
 

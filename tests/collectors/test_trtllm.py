@@ -159,6 +159,14 @@ def test_the_new_exposition_has_a_prefix_gauges_and_tokens() -> None:
     assert [(one.metric, one.count, one.sum_seconds) for one in reading.histograms] == [("prefill", 2, 0.25)]
 
 
+def test_builds_of_early_2026_name_their_gauges_otherwise() -> None:
+    labels = '{model_name="m",engine_type="trtllm"}'
+    (row,) = read(
+        f"trtllm_num_active_requests{labels} 5\ntrtllm_server_queue_length{labels} 3\n".encode()
+    ).engines
+    assert (row.requests_running, row.requests_waiting) == (5, 3)
+
+
 def test_one_reader_reads_both_forms() -> None:
     reader = TargetReader(KIND)
     assert reader.read(NEW.encode()).engines[0].model == "m"
