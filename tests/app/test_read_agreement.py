@@ -17,6 +17,7 @@ from tests.shared import SHARED, needs_shared
 
 FILES = sorted((SHARED / "fixtures/engines").glob("*.txt"))
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+MODELS = ("model_name", "model", "litellm_model_name")
 WITHOUT = {("tgi", "prefill"), ("tgi", "ttft"), ("dynamo", "queue"), ("llamacpp", "tpot")}
 """Some series of a histogram, told by a label, and means without buckets."""
 Ladder = dict[float, float]
@@ -40,7 +41,7 @@ def histograms(path: Path) -> dict[tuple[str, str | None], tuple[Ladder, float, 
     for family in text_string_to_metric_families(path.read_text()):
         for sample in family.samples:
             name, _, part = sample.name.rpartition("_")
-            model = sample.labels.get("model_name") or sample.labels.get("model")
+            model = next((sample.labels[key] for key in MODELS if key in sample.labels), None)
             if part == "bucket":
                 buckets[name, model][float(sample.labels["le"])] += sample.value
             else:
