@@ -33,6 +33,7 @@ _BLANKS = ((2147483632.0, 3.0), (140737488355328.0, 3.0), (9223372036854774784.0
 """First blank value and how far they reach; the last with room for the rounding of a float."""
 _INDEX_DIGITS = len(str(GPU_INDEX_END))
 _NAMES_SHOWN = 3
+_A_HAIR_ABOVE = 1.001
 
 
 class _Copies(NamedTuple):
@@ -200,17 +201,21 @@ class GpuLayout:
     def _settle(self, cells: Cells, notes: dict[str, None]) -> None:
         """Percent or ratio, for all GPUs of the exporter at once.
 
-        A value above 1 proves the percent. The percent is a whole number (INT64), so a fraction proves the
-        ratio. With 0 and 1 alone, what was proven last holds; before any proof the units of the other names
-        tell.
+        The percent is a whole number (INT64), so that 2 and more proves it, and a fraction the ratio. With 0 and
+        1 alone, what was proven last holds; before any proof the units of the other names tell. A ratio a hair
+        above 1 (the rounding of a double) is 1, and more than that is not known.
         """
         seen = [value for cell in self._ambiguous if (value := cells[cell]) is not None]
-        if any(value > 1 for value in seen):
+        if any(value >= 2 for value in seen):
             self._settled.percent = True
-        elif any(0 < value < 1 for value in seen):
+        elif any(not value.is_integer() for value in seen):
             self._settled.percent = False
         percent = self._percent if self._settled.percent is None else self._settled.percent
         if not percent:
+            for number in self._ambiguous:
+                value = cells[number]
+                if value is not None and value > 1:
+                    cells[number] = 1.0 if value < _A_HAIR_ABOVE else None
             return
         notes["GPU_UTIL_RATIO is a percent here (DCGM 4.6) and is read as one"] = None
         for number in self._ambiguous:

@@ -99,6 +99,9 @@ def test_a_total_that_a_gateway_put_on_is_taken_off() -> None:
         (of_gpu_0(DEV_GPU_UTIL_RATIO=0.4, DEV_FB_USED=1, DEV_FB_FREE=1), 0.4),  # a fraction is no INT64
         (of_gpu_0(DEV_GPU_UTIL_RATIO=1, DEV_FB_USED=1, DEV_FB_FREE=1), 0.01),  # beside MiB: 4.6
         (of_gpu_0(DEV_GPU_UTIL_RATIO=1, DEV_FB_USED_BYTES=1, DEV_FB_FREE_BYTES=1), 1),  # beside bytes: 4.7
+        (of_gpu_0(DEV_GPU_UTIL_RATIO=1.0000001), 1),  # a rounded 1, and no percent
+        (of_gpu_0(DEV_GPU_UTIL_RATIO=1.5), None),
+        (of_gpu_0(DEV_GPU_UTIL_RATIO=2), 0.02),
     ],
 )
 def test_gpu_util_ratio_is_a_percent_or_a_ratio_by_what_stands_beside_it(
