@@ -201,9 +201,9 @@ class GpuLayout:
     def _settle(self, cells: Cells, notes: dict[str, None]) -> None:
         """Percent or ratio, for all GPUs of the exporter at once.
 
-        The percent is a whole number (INT64), so that 2 and more proves it, and a fraction the ratio. With 0 and
-        1 alone, what was proven last holds; before any proof the units of the other names tell. A ratio a hair
-        above 1 (the rounding of a double) is 1, and more than that is not known.
+        The percent is a whole number (INT64), so that 2 and more proves it, and a fraction the ratio. With 0
+        and 1 alone, what was proven last holds; before any proof the units of the other names tell. A ratio a
+        hair above 1 (the rounding of a double) is 1, and more than that is not known.
         """
         seen = [value for cell in self._ambiguous if (value := cells[cell]) is not None]
         if any(value >= 2 for value in seen):
