@@ -183,9 +183,11 @@ def test_nothing_is_sent_that_cannot_be_booked() -> None:
 
 def test_counts_of_an_answer_that_broke_off_are_not_its_cost() -> None:
     # vLLM's continuous_usage_stats: each event counts so far; more may have been generated.
-    so_far = {"usage": {"prompt_tokens": 11, "completion_tokens": 1}}
-    broken = stream([chunk({"content": "One"}, **so_far)])
-    whole = stream([chunk({"content": "One"}, **so_far), chunk({"content": "two"}, "length", **so_far)])
+    so_far = {"prompt_tokens": 11, "completion_tokens": 1}
+    broken = stream([chunk({"content": "One"}, usage=so_far)])
+    whole = stream(
+        [chunk({"content": "One"}, usage=so_far), chunk({"content": "two"}, "length", usage=so_far)]
+    )
     assert [body.cost for body in capped([broken, whole], 2)] == [None, Decimal("0.00014")]
 
 
