@@ -202,7 +202,7 @@ def name_rows(rows: pl.DataFrame) -> list[tuple[str, list[str], str, str, str]]:
         for figure in sorted({*wanted, *read}, key=lambda name: (name in read, name)):
             looked_for = ", ".join(one.name for one in wanted.get(figure, ()))
             found.append((kind, targets, figure, str(read.get(figure, "")), looked_for))
-    return found
+    return sorted(found, key=lambda row: bool(row[3]))
 
 
 def _names(at: parts.Here, rows: pl.DataFrame) -> None:
