@@ -29,7 +29,8 @@ answer; a `kind` in the configuration settles it. What a target itself shows, an
 was read, stands on the Sources page and in `infermeter read FILE --json`.
 
 - Of several names **the first that is there is read**; names of one figure are never added up. Names and
-  labels are compared without regard to case, `:` is the same as `_`, and a counter may lack its `_total`.
+  labels are compared without regard to case, `:` is the same as `_`, and a counter may lack its `_total` or
+  have one that the engine does not write.
 - The **unit belongs to the name**: `× 1e-06` is what makes seconds of microseconds. Ratios are 0 to 1.
 - A figure that a target does not show is not known (`–`, NULL), never 0. What a kind can never tell is named
   with the reason.

@@ -4,7 +4,8 @@ An engine is an `EngineKind` with its tables filled in; nothing else is needed f
 that all engines share stand here: aliases are never added up, several series of one name (one per HTTP
 handler, per cache source …) are; KV use takes the largest; a histogram needs its +Inf bucket, and is else
 the mean that its sum and its count give; of gauges that each worker process shows (label `pid`) the largest
-counts; a counter may lack its `_total` (Ray, and OpenTelemetry collectors without suffixes, leave it out).
+counts; a counter may lack its `_total` or have one that the engine does not write (Ray and OpenTelemetry's
+collectors leave it out or add it, by their settings).
 
 A name in `columns` that is no column of `EngineSample` is a helper: `added`, `plus` and `ratios` use it. A
 metric that is not one of `METRICS` is one too: the kind must have a reader of its own that takes it away.
@@ -159,15 +160,16 @@ class EngineKind(ExpositionKind[EnginePlace]):
 
         def add_all(table: Mapping[str, Names], prefix: str, parts: Mapping[str, Part]) -> None:
             for column, names in table.items():
-                for rank, name in enumerate((*names, *without_total(names))):
+                others = respelled(names) if column.endswith("_total") else ()
+                for rank, name in enumerate((*names, *others)):
                     add(column, rank, name, prefix, parts)
 
         for prefix in self.prefixes:
             add_all(self.columns, prefix, {"": "value"})
             add_all(self.histograms, prefix, {"_bucket": "bucket", "_sum": "sum", "_count": "count"})
             for metric, means in self.means.items():
-                shorter = (Mean(*without_total((mean.sum, mean.count))) for mean in means if _has_total(mean))
-                for rank, mean in enumerate((*means, *shorter)):
+                others = (Mean(*both) for mean in means if (both := respelled((mean.sum, mean.count)))[1:])
+                for rank, mean in enumerate((*means, *others)):
                     add(metric, rank, mean.sum, prefix, {"": "mean_sum"})
                     add(metric, rank, mean.count, prefix, {"": "mean_count"})
         add_all(self.endpoint, "", {"": "value"})
@@ -229,22 +231,17 @@ class EngineKind(ExpositionKind[EnginePlace]):
         )  # fmt: skip
 
 
-def without_total(names: Names) -> Names:
-    """The names that end in `_total`, without that."""
-    return tuple(
-        short if isinstance(name, str) else replace(name, name=short)
-        for name in names
-        if (short := spelled(name).removesuffix("_total")) != spelled(name)
-    )
-
-
-def spelled(name: str | Named) -> str:
-    """The name alone."""
-    return name if isinstance(name, str) else name.name
-
-
-def _has_total(mean: Mean) -> bool:
-    return all(spelled(part).endswith("_total") for part in (mean.sum, mean.count))
+def respelled(names: Names) -> Names:
+    """Names of counters with `_total` where they lack it, and without where they have it; those of parts of
+    histograms are left out."""
+    found: list[str | Named] = []
+    for name in names:
+        text = name if isinstance(name, str) else name.name
+        if text.endswith(("_sum", "_count")):
+            continue
+        other = text.removesuffix("_total") if text.endswith("_total") else f"{text}_total"
+        found.append(other if isinstance(name, str) else replace(name, name=other))
+    return found
 
 
 def _matches(value: str | None, pattern: str) -> bool:

@@ -66,7 +66,7 @@ COLUMNS: Mapping[str, Names] = {
 class _Triton(EngineKind):
     def place(self, name: str, labels: dict[str, str]) -> EnginePlace | Nowhere:
         """As the tables say; before failures had a reason, each was an error. Version 1 is replica v1."""
-        if name.lower() == _FAILURES and "reason" not in labels:
+        if name.lower().removesuffix("_total") == _FAILURES and "reason" not in labels:
             labels = {**labels, "reason": "OTHER"}
         if version := labels.get("version"):
             labels = {**labels, "version": f"v{version}"}

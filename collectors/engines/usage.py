@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from collectors.engines.around import AroundEngine
 from collectors.engines.series import ROWS_CAP, EnginePlace, Series
-from collectors.engines.table import EngineKind, Named, Names, without_total
+from collectors.engines.table import EngineKind, Named, Names, respelled
 from collectors.exposition import Nowhere
 from collectors.plausible import COUNT
 from collectors.reading import UsageCounter, UsageKey
@@ -66,7 +66,7 @@ class UsageTable:
     def _targets(self) -> Mapping[str, list[tuple[str, int, Named]]]:
         found: dict[str, list[tuple[str, int, Named]]] = {}
         for counter, names in self.counters.items():
-            for rank, name in enumerate((*names, *without_total(names))):
+            for rank, name in enumerate((*names, *respelled(names))):
                 named = Named(name) if isinstance(name, str) else name
                 found.setdefault(plain(named.name), []).append((counter, rank, named))
         return found

@@ -75,6 +75,17 @@ def test_the_histogram_of_first_responses_is_in_milliseconds() -> None:
     assert any("first response" in note for note in reading.notes)
 
 
+def test_an_otel_collector_adds_total_to_counters() -> None:
+    """OpenTelemetry's Prometheus exporter writes it behind every counter (`add_metric_suffixes`)."""
+    reading = read(
+        'nv_inference_request_success_total{model="m",version="1"} 10\n'
+        'nv_inference_request_duration_us_total{model="m",version="1"} 5000000\n'
+        'nv_inference_request_failure_total{model="m",version="1"} 2\n'
+    )
+    assert reading.engines[0].finished_error_total == 2
+    assert [(one.metric, one.sum_seconds, one.count) for one in reading.histograms] == [("e2e", 5, 10)]
+
+
 def test_of_summaries_the_sum_and_the_count_are_read_and_no_quantile() -> None:
     (queue,) = read(
         'nv_inference_queue_summary_us_count{model="m",version="1"} 161\n'
