@@ -132,6 +132,7 @@ class GpuLayout:
             if entity.nothing_reserved and {"memory_used_bytes", "memory_total_bytes"} <= columns.keys():
                 present |= {"memory_free_bytes", "memory_used_ratio"}
             entity.cells = itemgetter(*(columns.get(column, self._unknown) for column in _MEASURES))
+        self._name_instances()
         present |= {
             column for column, ways in _MADE_FROM.items() if any(present.issuperset(way) for way in ways)
         }
@@ -267,6 +268,16 @@ class GpuLayout:
             self._all(device.namespace for device in devices),
             self._all(device.container for device in devices),
         )
+
+    def _name_instances(self) -> None:
+        """What an instance's own series leave out (index, host, model, driver) is that of its card."""
+        cards = {entity.uuid: entity.head for entity in self._entities if not entity.instance}
+        for entity in self._entities:
+            if entity.instance and (card := cards.get(entity.uuid)) is not None:
+                pairs = zip(entity.head[2:], card[2:], strict=True)
+                entity.head = entity.head[:2] + tuple(
+                    of_card if own is None else own for own, of_card in pairs
+                )
 
     def _all(self, texts: Iterable[str | None]) -> str | None:
         """Several users of one GPU, joined."""

@@ -135,6 +135,8 @@ def test_a_mig_instance_is_a_row_beside_its_card() -> None:
     card, mig = reading.gpus
     assert (card.mig_instance, card.memory_total_bytes, card.graphics_active_ratio) == ("", 81920 * mib, None)
     assert (mig.gpu_uuid, mig.mig_instance, mig.memory_total_bytes) == (UUID, "3", 19968 * mib)
+    assert (mig.gpu_index, mig.gpu_model) == (card.gpu_index, card.gpu_model)  # told of the card alone
+    assert mig.gpu_model is not None
     assert (mig.graphics_active_ratio, mig.sm_active_ratio, mig.tensor_active_ratio) == (0.5, 0.4, 0.1)
     assert mig.memory_used_ratio == 12 / 19967
 
