@@ -66,7 +66,7 @@ async def fetch(
 
     def quoted(words: object) -> str:
         """Words of the target: it may quote what it was sent."""
-        return _short(hide(str(words), secrets_of(authorization)))
+        return _short(hide(str(words)[:1000], secrets_of(authorization)))
 
     authorization: str | None = None
     try:
