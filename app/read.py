@@ -71,7 +71,7 @@ def read_payload(source: Path | str | bytes, kind: str = "auto") -> dict[str, An
         "rejected_lines": reading.rejected_lines,
         "unowned_lines": reading.unowned_lines,
         "missing": list(reading.missing),
-        "notes": notes + _of_nothing(reading),
+        "notes": notes + _of_nothing(reading) + _better_kinds(reading, body, kind),
         "found_names": dict(reading.found_names),
     }
     further: dict[str, list[dict[str, Any]]] = {
@@ -132,6 +132,17 @@ def _of_nothing(reading: Reading) -> list[str]:
     if not reading.lines:
         return [f"nothing in it says anything of {reading.source}"]
     return [f"none of the {reading.lines} lines says anything of {reading.source}"]
+
+
+def _better_kinds(reading: Reading, body: bytes, kind: str) -> list[str]:
+    """Which kinds an answer is of that says nothing of the one that was asked for."""
+    if kind == "auto" or reading.says_something or reading.processes:
+        return []
+    try:
+        found = [other.name for other in detect_all(body)]
+    except UnknownKindError:
+        return []
+    return [f"it looks like an answer of {found[0]}: leave --kind out"] if found[0] != kind else []
 
 
 def _histograms(found: list[Histogram], notes: list[str]) -> list[dict[str, Any]]:

@@ -62,6 +62,8 @@ class Answer:
 
     def take(self, event: Event, at: float) -> None:
         """One event that came at `at`. Never raises, whatever it holds."""
+        if self.whole:  # what comes behind the end is no part of the answer
+            return
         if event.data.strip() == "[DONE]":
             self.whole = True
             return

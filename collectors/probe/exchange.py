@@ -150,7 +150,8 @@ async def _listen(response: aiohttp.ClientResponse, exchange: Exchange) -> None:
         answer.take(event, answer.ended_at)
     in_one_piece = False
     if answer.events == 0 and (message := json_object(bytes(head))) is not None:
-        in_one_piece = answer.whole = isinstance(message.get("choices"), list)
+        in_one_piece = isinstance(message.get("choices"), list)
         if in_one_piece or message.get("error"):  # its usage and its error count; it has no first token
             answer.take(Event("", json.dumps({**message, "choices": []})), answer.ended_at)
+            answer.whole = in_one_piece
     exchange.error = words.stream_trouble(answer, response.headers.get("Content-Type"), in_one_piece)

@@ -315,6 +315,13 @@ def test_standard_input_is_read_and_as_limited(monkeypatch: pytest.MonkeyPatch) 
             read_payload(Path("-"))
 
 
+def test_a_kind_of_the_wrong_sort_is_told_from_the_right_one() -> None:
+    notes = read("node_load1 1\nnode_memory_MemTotal_bytes 2\n", kind="dcgm")["notes"]
+    assert notes[-1] == "it looks like an answer of node: leave --kind out"
+    assert "leave --kind out" not in str(read("node_load1 1", kind="node")["notes"])
+    assert "leave --kind out" not in str(read("nothing_known 1", kind="node")["notes"])
+
+
 def test_a_file_that_powershell_wrote_is_read(tmp_path: Path) -> None:
     path = tmp_path / "metrics.txt"
     path.write_text("node_load1 2.5\nnode_memory_MemTotal_bytes 7\n", encoding="utf-16")

@@ -140,3 +140,13 @@ def test_whatever_the_events_hold_nothing_raises(texts: list[str]) -> None:
     tokens = (answer.prompt_tokens, answer.generation_tokens)
     assert all(count is None or 0 <= count <= 10_000_000 for count in tokens)
     assert answer.tpot_seconds is None or answer.tpot_seconds > 0
+
+
+def test_what_comes_behind_the_end_is_no_part_of_the_answer() -> None:
+    answer = heard(
+        (0.1, chunk({"content": "One"}, finish="stop")),
+        (0.2, usage(11, 4)),
+        (0.3, DONE),
+        (0.3, usage(9, 999)),
+    )
+    assert (answer.prompt_tokens, answer.generation_tokens) == (11, 4)
