@@ -114,12 +114,19 @@ class ExpositionKind(ABC, Generic[P]):
     """Names that look like marks and are of another program (vLLM's router shows `vllm_router_*`)."""
     not_with_labels: frozenset[str] = frozenset()
     """A marked name with one of these labels belongs to another kind (a router that repeats it)."""
+    own: frozenset[str] = frozenset()
+    """Names (as `plain`) that no router repeats: where one has such a label, somebody else put it there."""
 
     def score(self, body: bytes, families: Families) -> int:
         """The number of families that carry one of the kind's marks."""
         del body
-        return sum(
-            self.marked(name) for name, labels in families.items() if not self.not_with_labels & labels
+        not_with = frozenset() if self.labelled_by_others(families) else self.not_with_labels
+        return sum(self.marked(name) for name, labels in families.items() if not not_with & labels)
+
+    def labelled_by_others(self, families: Families) -> bool:
+        """Whether the labels of `not_with_labels` are no router's, but of whoever passed the answer on."""
+        return any(
+            labels & self.not_with_labels for name, labels in families.items() if plain(name) in self.own
         )
 
     def wants(self, name: str) -> bool:

@@ -38,6 +38,13 @@ KIND = EngineKind(
     marks=("sglang_*",),
     not_marks=("sglang_router_*",),
     not_with_labels=frozenset({"server"}),
+    own=frozenset(
+        {
+            "sglang_prompt_tokens_total",
+            "sglang_generation_tokens_total",
+            "sglang_time_to_first_token_seconds_count",
+        }
+    ),
     prefixes=("sglang:",),
     columns={
         "requests_running": ("num_running_reqs", Named("num_requests_running", versions="0.3")),

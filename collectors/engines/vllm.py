@@ -71,6 +71,14 @@ KIND = EngineKind(
     not_marks=("vllm_router_*",),
     # The router of vLLM's production stack repeats its servers' gauges under their names, with this label.
     not_with_labels=frozenset({"server"}),
+    own=frozenset(
+        {
+            "vllm_prompt_tokens_total",
+            "vllm_generation_tokens_total",
+            "vllm_time_to_first_token_seconds_count",
+            "vllm_cache_config_info",
+        }
+    ),
     prefixes=("vllm:",),
     columns=COLUMNS,
     histograms=HISTOGRAMS,

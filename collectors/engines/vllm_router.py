@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collectors.engines import vllm
 from collectors.engines.layout import EngineLayout
 from collectors.engines.series import EnginePlace
 from collectors.engines.table import PROCESS, EngineKind
@@ -26,6 +27,8 @@ class _Router(EngineKind):
     def score(self, body: bytes, families: Families) -> int:
         """The number of vLLM's families that name a server, and of the router's own."""
         del body
+        if vllm.KIND.labelled_by_others(families):
+            return sum(plain(name) in OWN for name in families)
         return sum(
             plain(name) in OWN or (plain(name).startswith("vllm_") and _SERVER in labels)
             for name, labels in families.items()

@@ -98,6 +98,14 @@ def test_a_federated_mix_of_router_and_engines_is_told_by_what_there_is_most_of(
     assert [kind.name for kind in detect_all(federated)] == ["vllm", "vllm_router"]
 
 
+@pytest.mark.parametrize("name", ["vllm-0.32.0-3", "sglang-0.5.23-1"])
+@needs_shared
+def test_a_label_server_that_somebody_else_put_there_makes_no_router(name: str) -> None:
+    """As Prometheus does by relabelling, seen through /federate; a router repeats no histograms or tokens."""
+    body = fixture(f"engines/{name}.txt").replace(b"{", b'{server="rack-4",')
+    assert [kind.name for kind in detect_all(body)] == [name.partition("-")[0]]
+
+
 def test_a_dynamo_worker_is_read_as_the_engine_whose_names_it_shows() -> None:
     dump = VLLM + WORKER + b'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 1\n' * 1
     assert [kind.name for kind in detect_all(dump)] == ["vllm"]
