@@ -17,11 +17,25 @@ class MalformedError(ValueError):
 
 
 def load(body: bytes) -> Any:
-    """The JSON value. Raises MalformedError."""
+    """The JSON value; half a surrogate pair (`\\ud800` alone), which no store can hold, as `\ufffd`.
+
+    Raises MalformedError.
+    """
     try:
-        return json.loads(body)
+        value = json.loads(body)
+        return _whole(value) if b"\\u" in body else value
     except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError
         raise MalformedError("no JSON") from error
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(inner) for key, inner in value.items()}
+    return value
 
 
 def number(of: Mapping[str, Any], key: str) -> float | None:

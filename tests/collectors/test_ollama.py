@@ -44,6 +44,14 @@ def test_each_loaded_model_is_a_row_with_its_memory() -> None:
     assert (reading.lines, reading.rejected_lines, reading.missing) == (2, 0, ())
 
 
+def test_half_a_surrogate_pair_in_a_name_becomes_what_can_be_stored() -> None:
+    # json.dumps writes "\\ud800" for it, and JSON may hold that; UTF-8 cannot. The pair 😀 stays whole.
+    names = [
+        row.model for row in read({"models": [GEMMA | {"name": "a\ud800b"}, GEMMA | {"name": "😀"}]}).engines
+    ]
+    assert names == ["a\ufffdb", "😀"]
+
+
 def test_a_model_that_is_not_on_a_gpu_at_all_is_said() -> None:
     reading = read({"models": [GEMMA | {"size_vram": 0}]})
     assert reading.notes == ("gemma3:4b: 0.00 GB of 6.59 GB are in GPU memory, it runs on the CPU",)
