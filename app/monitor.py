@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -46,8 +47,8 @@ PLACE_EVERY_SECONDS = 60.0
 PLACE_DELAY_SECONDS = 5.0
 """The first time after the first answers."""
 
-STOP_SECONDS = 4.0
-"""Ctrl-C must end the process within 5 s."""
+STOP_SECONDS = 3.0
+"""Ctrl-C must end the process within 5 s, open pages and the store's last write included."""
 
 STALLED_INTERVALS = 3
 STALLED_AT_LEAST_SECONDS = 15.0
@@ -91,6 +92,7 @@ class Monitor:
     _thread: threading.Thread | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
     _failed: BaseException | None = None
+    _stop_by: float | None = None
 
     def start(self) -> None:
         """Start the thread; returns when the first jobs are scheduled. Raises what kept it from starting."""
@@ -101,11 +103,14 @@ class Monitor:
             raise self._failed
 
     def stop(self) -> None:
-        """End the jobs; a transaction that has begun is finished first. At most `STOP_SECONDS`."""
+        """End the jobs; a transaction that has begun is finished first. At most `STOP_SECONDS`, of all calls
+        together."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + STOP_SECONDS
         if self._loop is not None and self._stopping is not None and self._thread is not None:
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(STOP_SECONDS)
+            self._thread.join(max(0.0, self._stop_by - time.monotonic()))
 
     @property
     def ended(self) -> bool:

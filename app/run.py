@@ -21,6 +21,10 @@ FIRST_LISTS_SECONDS = 5.0
 """How long the start waits for lists of targets that come over the network; those that take longer are
 taken up when they answer."""
 
+CLOSE_SECONDS = 0.5
+"""How long a write may take when everything else has ended. It is cut off then, as by a power cut: the store
+has all that was committed."""
+
 
 def target_list(config: Config) -> tuple[TargetList, list[str]]:
     """The targets of a configuration, and what there is to say about them.
@@ -87,12 +91,12 @@ def serve_forever(
         listener.close()
         if monitor is not None:
             monitor.stop()
-        store.close()
+        closed = store.close(CLOSE_SECONDS)
     said("stopped; everything committed is in the store")
-    if monitor is not None and (not monitor.ended or monitor.targets.unanswered()):
-        # Something of ours is still busy in a thread (reading a monstrous answer, asking for a list).
-        # The store is closed, nothing is left to save, and Python would wait for that thread before it ends.
-        if not monitor.ended:
+    if monitor is not None and (not monitor.ended or not closed or monitor.targets.unanswered()):
+        # Something of ours is still busy in a thread (reading a monstrous answer, asking for a list, a write
+        # that takes long). Nothing is left to save, and Python would wait for that thread before it ends.
+        if not monitor.ended or not closed:
             said("one job did not end in time and is cut off")
         sys.stdout.flush()
         os._exit(0)

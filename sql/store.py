@@ -210,10 +210,17 @@ class Store:
         with self._write_lock:
             self._connection.checkpoint()
 
-    def close(self) -> None:
-        """Close after the write in progress, if any, has ended."""
-        with self._write_lock:
+    def close(self, wait_seconds: float | None = None) -> bool:
+        """Close after the write in progress, if any, has ended. False when that takes longer than
+        `wait_seconds`: the store is then still open, and whoever ends now loses that write and nothing else.
+        """
+        if not self._write_lock.acquire(timeout=-1 if wait_seconds is None else wait_seconds):
+            return False
+        try:
             self._connection.close()
+        finally:
+            self._write_lock.release()
+        return True
 
 
 def _opening_error(name: str, message: str) -> StoreError:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from datetime import datetime, timedelta
+
+import pytest
 
 from app.config import Config, load_text
 from app.monitor import JobState, Monitor, scrape_job
@@ -96,3 +100,22 @@ def test_a_monitor_that_was_never_started_says_so() -> None:
     config = Config(discover=False)
     made = Monitor(Store.open(), config, TargetList(config, []), lambda: T0)
     assert made.trouble(T0) == ["the monitor is not running"]
+
+
+def test_two_stops_of_a_monitor_that_does_not_end_wait_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.monitor.STOP_SECONDS", 0.2)
+    made = monitor(None, None)
+    released = threading.Event()
+    made._thread = threading.Thread(target=released.wait, daemon=True)
+    made._thread.start()
+    made._loop, made._stopping = asyncio.new_event_loop(), asyncio.Event()
+    started = time.monotonic()
+    made.stop()
+    first = time.monotonic() - started
+    made.stop()  # the server's end and the process's
+    second = time.monotonic() - started - first
+    assert first >= 0.2
+    assert second < 0.1
+    released.set()
+    made._thread.join()
+    made._loop.close()

@@ -192,3 +192,11 @@ def test_an_sqlite_database_is_said_to_be_one(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t (x)")
     with pytest.raises(StoreError, match="is an SQLite database"):
         Store.open(path)
+
+
+def test_closing_waits_for_a_write_no_longer_than_it_is_told() -> None:
+    store = Store.open()
+    with store.write():
+        assert not store.close(0.01)
+    assert store.query_rows("schema_versions")  # still open
+    assert store.close(0.01)
