@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -94,6 +94,12 @@ class Batch:
         if reading is not None and reading.says_something:
             self._samples(scraped.target, scraped.ts, reading)
 
+    def append_rows(self) -> None:
+        """Put the rows into the transaction."""
+        for table, values in self.rows.items():
+            if values:
+                self.writer.append(table, frames.frame(table, values))
+
     def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
         key = (ts, target.name)
         self.rows["host_sample"].extend(key + host for host in reading.hosts)
@@ -125,7 +131,8 @@ class Batch:
                 found_names=to_json(dict(reading.found_names)),
             )  # fmt: skip
         counted_at = known.counted_at if counting is Counting.HELD else ts
-        self.known[target.name] = Known(ts, counted_at, replicas, description, True, own)
+        payer = (target.project, target.environment)
+        self.known[target.name] = Known(ts, counted_at, replicas, description, True, own, payer)
 
     def _count(
         self,
@@ -169,8 +176,16 @@ class Batch:
                 fallen = {replica for replica in raws if (key, replica) in watch.fallen}
             since = usage_since(key, raws, engines, known)
             step = usage.step(self._account((name, key)), raws, ts, counting, since, fallen)
-            self._usage(target, key, step)
+            self._usage(name, (target.project, target.environment), key, step)
         return counting
+
+    def settle(self, of: Callable[[str, usage.Account], bool] = lambda *_: True) -> None:
+        """Write what was used and stands in no row yet, as no scrape may follow that does; `of`: of which
+        targets and accounts."""
+        for (name, key), account in {**self.before.accounts, **self.accounts}.items():
+            if any(account.pending) and of(name, account):
+                known = self.known.get(name) or self.before.known.get(name) or Known()
+                self._usage(name, known.payer, key, usage.settled(account))
 
     def _account(self, key: AccountKey) -> usage.Account | None:
         return self.accounts.get(key) or self.before.accounts.get(key)
@@ -202,21 +217,24 @@ class Batch:
         if counting is not Counting.HELD:
             self.lasts[of.series] = step.last
 
-    def _usage(self, target: Target, key: UsageKey, step: usage.Step) -> None:
+    def _usage(
+        self, name: str, payer: tuple[str | None, str | None], key: UsageKey, step: usage.Step
+    ) -> None:
         if step.account is None:
             return
-        self.accounts[target.name, key] = step.account
+        self.accounts[name, key] = step.account
+        project, environment = payer
         if step.row is not None:
             whose = key
             if key.source == usage.TARGET:
-                whose = key._replace(project=target.project, environment=target.environment)
+                whose = key._replace(project=project, environment=environment)
             elif key.environment is None:
-                whose = key._replace(environment=target.environment)
-            row = (step.row.ts, step.row.interval_seconds, target.name, *whose, *step.row.used)
+                whose = key._replace(environment=environment)
+            row = (step.row.ts, step.row.interval_seconds, name, *whose, *step.row.used)
             self.rows["project_usage"].append(row)
         if step.base is not None:
             self.rows["usage_base"].extend(
-                (step.base.counted_at, target.name, replica, *key, *raw.totals)
+                (step.base.counted_at, name, replica, *key, *raw.totals)
                 for replica, raw in step.base.raws.items()
             )
 

@@ -7,13 +7,13 @@ reading becomes is for `collectors/batch.py` to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import duckdb
 
-from collectors import frames, multiworker, usage
+from collectors import multiworker, usage
 from collectors.batch import AccountKey, Batch, Scraped
 from collectors.counters import Key, Last
 from collectors.fetch import Fetched
@@ -30,6 +30,10 @@ UNSTORABLE = (duckdb.Error, ArithmeticError, TypeError, ValueError)
 """What DuckDB and Arrow raise for a value that does not fit its column (ArrowInvalid is a ValueError)."""
 
 FORGET_AFTER = timedelta(hours=1)
+
+UNWRITTEN_AT_MOST = timedelta(minutes=10)
+"""How old a usage row is, at most, after which something was used that stands in no row: a row is written a
+minute after the one before, or at the next scrape, or after the scrapes that a fall is held for."""
 
 Also = Callable[[Writer, Sequence[Scraped]], None]
 """What else belongs into the transaction that writes these."""
@@ -76,9 +80,17 @@ class Ingest:
         for target, ts in self.store.query_rows("alternating_targets", note=multiworker.NOTE):
             self.watches[target] = Watch(alternated_at=ts)
 
-    def _restore_accounts(self) -> None:
+    def resume_usage(self, at: datetime) -> None:
+        """Count usage on from its newest rows up to `at`, where `prime` has just begun: what was used between
+        the two stands in no row yet."""
+        primed = self.accounts
+        self.accounts = {}
+        self._restore_accounts(at - UNWRITTEN_AT_MOST, at)
+        self.accounts = primed | {key: self.accounts[key] for key in primed.keys() & self.accounts.keys()}
+
+    def _restore_accounts(self, since: datetime | None = None, until: datetime | None = None) -> None:
         for target, replica, *names, ts, prompt, cached, generation, requests, spend in self.store.query_rows(
-            "usage_bases"
+            "usage_bases", since=since, until=until
         ):
             whose = UsageKey(*names)
             known = self.known.get(target, Known())
@@ -117,8 +129,8 @@ class Ingest:
         self.identities.learn(target.name, reading.gpus)
         return Scraped(target, ts, fetched, reading, fetched.error)  # a failed probe: what was measured of it
 
-    def commit(self, batch: Iterable[Scraped], also: Also | None = None) -> None:
-        """Write a batch in one transaction, and what `also` writes for it.
+    def commit(self, batch: Iterable[Scraped], also: Also | None = None, *, ending: bool = False) -> None:
+        """Write a batch in one transaction, and what `also` writes for it. `ending`: none follows.
 
         When the store refuses it, its targets are written one by one, and the one that cannot be stored is
         written as a failed scrape: one odd answer must not cost the others theirs. Raises what the store
@@ -126,40 +138,60 @@ class Ingest:
         """
         whole = list(batch)
         try:
-            self._write(whole, also)
+            self._write(whole, also, ending)
         except UNSTORABLE:
             for scraped in whole:
                 try:
-                    self._write([scraped], also)
+                    self._write([scraped], also, ending)
                 except UNSTORABLE as error:
                     words = f"infermeter could not store this, please report: {type(error).__name__}: {error}"
-                    self._write([scraped._replace(reading=None, error=words.splitlines()[0][:500])], also)
+                    failed = scraped._replace(reading=None, error=words.splitlines()[0][:500])
+                    self._write([failed], also, ending)
 
     def prime(self, batch: Iterable[Scraped]) -> None:
         """Remember a batch that is written elsewhere: what follows it counts from there.
 
-        The next histogram row of each series writes its base, as the one before may not be in the store yet.
+        What was remembered of its targets goes: it is from before what is written elsewhere. The next row of
+        each series writes its base, as the one before may not be in the store yet.
         """
+        whole = list(batch)
+        self._forget_counters({scraped.target.name for scraped in whole})
         with self.store.write() as writer:
             writing = Batch(writer, self)
-            for scraped in batch:
+            for scraped in whole:
                 writing.add(scraped)
         writing.lasts = {key: last._replace(base_ts=usage.NEVER) for key, last in writing.lasts.items()}
         writing.accounts = {
-            key: account._replace(row_at=usage.NEVER) for key, account in writing.accounts.items()
+            key: account._replace(unwritten=True) for key, account in writing.accounts.items()
         }
         self._learn(writing)
 
-    def _write(self, batch: list[Scraped], also: Also | None = None) -> None:
+    def _forget_counters(self, targets: Set[str]) -> None:
+        for name in targets:
+            if (known := self.known.get(name)) is not None:
+                self.known[name] = Known(described=known.described, own_usage=known.own_usage)
+            if (watch := self.watches.get(name)) is not None:
+                self.watches[name] = Watch(alternated_at=watch.alternated_at)
+        self.lasts = {key: last for key, last in self.lasts.items() if key.target not in targets}
+        self.accounts = {key: one for key, one in self.accounts.items() if key[0] not in targets}
+
+    def _write(self, batch: list[Scraped], also: Also | None, ending: bool) -> None:
         with self.store.write() as writer:
             writing = Batch(writer, self)
             for scraped in batch:
                 writing.add(scraped)
+            if ending:
+                writing.settle()
             if also is not None:
                 also(writer, batch)
-            for table, values in writing.rows.items():
-                if values:
-                    writer.append(table, frames.frame(table, values))
+            writing.append_rows()
+        self._learn(writing)
+
+    def _settle(self, of: Callable[[str, usage.Account], bool]) -> None:
+        with self.store.write() as writer:
+            writing = Batch(writer, self)
+            writing.settle(of)
+            writing.append_rows()
         self._learn(writing)
 
     def _learn(self, writing: Batch) -> None:
@@ -174,8 +206,10 @@ class Ingest:
         answered.
 
         Models, replicas and keys come and go; memory must not grow with all that ever were. One that comes
-        back later is a new series.
+        back later is a new series. What it used last, and stands in no row yet, is written.
         """
+        newest = max((known.last_ok for known in self.known.values() if known.last_ok), default=usage.NEVER)
+        self._settle(lambda _, account: account.counted_at < newest - usage.ROW_EVERY)
         for key, last in list(self.lasts.items()):
             known = self.known.get(key.target)
             if known is None or (known.last_ok is not None and known.last_ok - last.ts > FORGET_AFTER):
@@ -204,6 +238,9 @@ class Ingest:
         """
         listed = {target.name: target for target in targets}
         values = list(listed.values())
+        left = self.listed - listed.keys()
+        if left:
+            self._settle(lambda name, _: name in left)
         with self.store.write() as writer:
             # One statement for all: one each would take the store for a minute where there are 10 000.
             writer.run(
@@ -216,7 +253,6 @@ class Ingest:
                 memory_reservation_ratios=[target.memory_reservation_ratio for target in values],
                 origins=[(origins or {}).get(name) for name in listed], now=now,
             )  # fmt: skip
-            left = self.listed - listed.keys()
             writer.run(
                 "mark_targets_gone", names=list(listed), left=list(left), unsettled=list(unsettled), now=now
             )

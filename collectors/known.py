@@ -31,6 +31,8 @@ class Known(NamedTuple):
     """Whether this process has read it, so that usage keys not seen then did not exist."""
     own_usage: bool = False
     """Whether it has shown usage counters of its own."""
+    payer: tuple[str | None, str | None] = (None, None)
+    """The target's project and environment."""
 
 
 def telling(engine: EngineSample) -> tuple[float | None, ...]:

@@ -63,6 +63,8 @@ class Account(NamedTuple):
     """Replica → raw values; a gateway's own counters have the one replica ""."""
     pending: Totals = NOTHING
     """Used since the last row."""
+    unwritten: bool = False
+    """Its raw values are not those of `usage_base`: they are written at the next scrape, used or not."""
     restored: bool = False
     """From the store: a value it does not hold may be one that the infermeter before did not read."""
 
@@ -169,7 +171,7 @@ def step(
         restarted = seen.keys()
     elif counting is Counting.SETTLED:
         restarted = fallen
-    pending, write_base = before.pending, False
+    pending, write_base = before.pending, before.unwritten
     for replica, totals in seen.items():
         raw = before.raws.get(replica)
         anew = replica in restarted
@@ -188,11 +190,21 @@ def step(
     if ts <= before.counted_at:  # the clock went back: how long it took is not known, the row waits
         since = ts
     raws = _raws(before, seen, ts, restarted | fallen)
-    account = Account(min(before.row_at, ts), since, ts, raws, pending)
+    account = Account(min(before.row_at, ts), since, ts, raws, pending, before.unwritten)
     # At a restart the row is not put off: what was used before it is in no counter any more.
     if used and since < ts and (write_base or ts - before.row_at >= ROW_EVERY):
         return _written(account)
-    return Step(account, None, account if write_base and not used else None)
+    if write_base and not used:
+        account = account._replace(unwritten=False)
+        return Step(account, None, account)
+    return Step(account)
+
+
+def settled(account: Account) -> Step:
+    """Write what no row holds yet: nothing may follow that would."""
+    if any(account.pending) and account.since < account.counted_at:
+        return _written(account)
+    return Step(account)
 
 
 def _not_counted(

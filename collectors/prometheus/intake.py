@@ -80,11 +80,16 @@ class Intake:
         scrapes: Sequence[Scrape],
         targets: Mapping[str, Target],
         also: Also,
+        *,
+        ending: bool = False,
     ) -> None:
-        """Read the scrapes, oldest first, and write them in one transaction with what `also` writes."""
+        """Read the scrapes, oldest first, and write them in one transaction with what `also` writes.
+
+        `ending`: none follows.
+        """
         batch = await thread.run(self._read, ingest, targets, scrapes)
         async with self.committing:
-            await asyncio.to_thread(ingest.commit, batch, also)
+            await asyncio.to_thread(ingest.commit, batch, also, ending=ending)
 
     async def prime(
         self,
@@ -113,6 +118,8 @@ class Intake:
         batch = await thread.run(self._read, ingest, targets, last)
         async with self.committing:
             await asyncio.to_thread(ingest.prime, batch)
+            if not live:
+                await asyncio.to_thread(ingest.resume_usage, moment(at_ms))
 
     def _read(
         self, ingest: Ingest, targets: Mapping[str, Target], scrapes: Iterable[Scrape]

@@ -144,7 +144,8 @@ class Past:
             if rest <= 0:
                 progress.note_backfilled(writer, intake.source.name, span, stretch.end_ms)
 
-        await intake.store(reading.ingest, self.thread, found.scrapes, targets | gone, also)
+        ending = stretch.end_ms >= span.end_ms  # what follows is counted by live pulling
+        await intake.store(reading.ingest, self.thread, found.scrapes, targets | gone, also, ending=ending)
 
 
 def _done(span: Span) -> str:

@@ -298,7 +298,7 @@ def test_rows_are_kept_thirteen_months_and_only_the_newest_base() -> None:
         engine(ingest, 60 * i, 10 * i)
     housekeeping(store, Retention(), at(86_400.0 * 390))
     assert len(rows(store)) == 29
-    assert len(store.query_rows("usage_bases")) == 1
+    assert len(store.query_rows("usage_bases", since=None, until=None)) == 1
     housekeeping(store, Retention(), at(86_400.0 * 401))
     assert rows(store) == []
 

@@ -64,12 +64,12 @@ class TestPast:
         commits = 0
         whole = Ingest.commit
 
-        def killed(ingest: Ingest, batch: Any, also: Any = None) -> None:
+        def killed(ingest: Ingest, batch: Any, also: Any = None, **more: Any) -> None:
             nonlocal commits
             commits += 1
             if commits == broken_at:
                 raise KeyboardInterrupt
-            whole(ingest, batch, also)
+            whole(ingest, batch, also, **more)
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(Ingest, "commit", killed)
