@@ -287,8 +287,8 @@ class EngineLayout:
         parts = {key for group in own for key in group.rests.get(metric, ())}
         for sum_part, count_part in SUMS_AND_COUNTS:
             for rank in sorted(rank for rank, part in parts if part == sum_part):
-                if (rank, count_part) in parts:
-                    total, count = (self._rest(own, metric, rank, part) for part in (sum_part, count_part))
+                total, count = (self._rest(own, metric, rank, part) for part in (sum_part, count_part))
+                if self._unknown not in (total, count):
                     names = [
                         next(group.names[key] for group in own if key in group.names)
                         for key in ((metric, rank, sum_part), (metric, rank, count_part))

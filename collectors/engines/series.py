@@ -133,12 +133,22 @@ class Group:
         return self._made_ladders[key]
 
     def rest(self, metric: str, rank: int, part: Part) -> int | None:
-        """The cell of a sum or a count."""
+        """The cell of a sum or a count; None where a histogram shows it of some of its series and not of all:
+        the sum of one and the count of two (a line that could not be read) are no mean."""
         key = (metric, rank, part)
         series = self.rests.get(metric, {}).get((rank, part))
-        if series is not None and key not in self._made:
+        if series is None or not self._of_all(metric, rank, part):
+            return None
+        if key not in self._made:
             self._made[key] = self._make(self._first_copies(series).values())
-        return self._made.get(key)
+        return self._made[key]
+
+    def _of_all(self, metric: str, rank: int, part: Part) -> bool:
+        if part not in ("sum", "count"):
+            return True
+        rests = self.rests[metric]
+        shown = [self.ladders.get(metric, {}).get(rank), rests.get((rank, "sum")), rests.get((rank, "count"))]
+        return all(of is None or of.keys() <= rests[rank, part].keys() for of in shown)
 
     def _total(self, of: Mapping[Series, int], label: str | None) -> Mapping[Series, int]:
         """The series that have no value of `label`, beside others that share their sum out by it."""

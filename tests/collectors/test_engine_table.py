@@ -104,6 +104,19 @@ def test_series_whose_edges_differ_are_one_mean() -> None:
     )
 
 
+def test_a_sum_of_some_of_its_series_alone_is_no_sum() -> None:
+    """A line that cannot be read: 2 s of one series over 5 requests of two would be a mean of 0.4 s."""
+    lines = [
+        'e:first_seconds_bucket{model="m",stream="yes",le="+Inf"} 2',
+        'e:first_seconds_bucket{model="m",stream="no",le="+Inf"} 3',
+        'e:first_seconds_sum{model="m",stream="yes"} 2', 'e:first_seconds_sum{model="m",stream="no"} ?',
+        'e:first_seconds_count{model="m",stream="yes"} 2', 'e:first_seconds_count{model="m",stream="no"} ?',
+    ]  # fmt: skip
+    assert read(*lines).histograms == [Histogram("0", "m", "ttft", (math.inf,), (5,), None, 5)]
+    assert read(*lines[2:]).histograms == [Histogram("0", "m", "ttft", (math.inf,), (2,), 2, 2)]
+    assert read(*lines[2:4], lines[4], lines[5].replace("?", "3")).histograms == []
+
+
 def test_a_mean_that_names_no_model_beside_means_of_models_is_nobodys() -> None:
     reading = read(
         'e:first_seconds_sum{model="m"} 3', 'e:first_seconds_count{model="m"} 2',
