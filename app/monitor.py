@@ -119,7 +119,9 @@ class Monitor:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._main())
+            asyncio.run(self._main())  # which awaits a commit in its thread
+            if self.rounds is not None and self._stop_by is not None and time.monotonic() < self._stop_by:
+                self.rounds.ingest.commit([], ending=True)
         except BaseException as error:  # noqa: BLE001 (handed to start(), or logged: this is a thread's top)
             self._failed = error
             log.error("the monitor ended: %s: %s", type(error).__name__, error)

@@ -78,6 +78,8 @@ class Batch:
     edge_sets: dict[tuple[float, ...], int] = field(default_factory=dict)
     watches: dict[str, Watch] = field(default_factory=dict)
     accounts: dict[AccountKey, usage.Account] = field(default_factory=dict)
+    gone: set[Key] = field(default_factory=set)
+    """Histograms to be forgotten."""
     rows: dict[str, list[Any]] = field(default_factory=lambda: {table: [] for table in frames.SCHEMAS})
 
     def add(self, scraped: Scraped) -> None:
@@ -170,6 +172,10 @@ class Batch:
             self.watches[name] = watch
         for one in counted:
             self._histogram(ts, _as_counted(one, ts, counting, watch, zero_since), one, counting)
+        if counting is Counting.RESTARTED:
+            self._forget_not_shown(name, ts, {one.series for one in counted})
+            if own or target.project is not None:
+                used |= {key: {} for key in self._keys_of(name, own) - used.keys()}
         for key, raws in used.items():
             fallen = set()
             if counting in multiworker.FALLEN:
@@ -187,6 +193,26 @@ class Batch:
                 known = self.known.get(name) or self.before.known.get(name) or Known()
                 self._usage(name, known.payer, key, usage.settled(account))
 
+    def _forget_not_shown(self, name: str, ts: datetime, shown: set[Key]) -> None:
+        """The target's process is new: histograms that it does not show yet begin at 0 when it does."""
+        before = {series: last for series, last in self.before.lasts.items() if series not in self.gone}
+        for series, last in {**before, **self.lasts}.items():
+            if series.target == name and series not in shown:
+                edges = last.edges_seconds
+                edge_set_id = self.before.edge_sets.get(edges) or self.edge_sets[edges]
+                zeros = (0.0,) * len(edges)
+                self.rows["histogram_base"].append((ts, *series, edge_set_id, zeros))
+                self.lasts.pop(series, None)
+                self.gone.add(series)
+
+    def _keys_of(self, name: str, own: bool) -> set[UsageKey]:
+        """The usage keys of the target, of its own counters or of those made from its engine rows."""
+        return {
+            key
+            for target, key in (*self.before.accounts, *self.accounts)
+            if target == name and (key.source != usage.TARGET) is own
+        }
+
     def _account(self, key: AccountKey) -> usage.Account | None:
         return self.accounts.get(key) or self.before.accounts.get(key)
 
@@ -194,7 +220,9 @@ class Batch:
         self, target: Target, histogram: Histogram, ts: datetime, zero_since: Mapping[Replica, datetime]
     ) -> _Counted:
         series = Key(target.name, histogram.replica, histogram.model or target.model, histogram.metric)
-        last = self.lasts.get(series) or self.before.lasts.get(series)
+        last = self.lasts.get(series)
+        if last is None and series not in self.gone:
+            last = self.before.lasts.get(series)
         since = zero_since.get((series.replica, series.model))
         return _Counted(histogram, series, last, increase(last, histogram, ts, since))
 

@@ -115,19 +115,32 @@ class Ingest:
         if fetched.error is not None and not (fetched.body and target.kind == PROBE):
             return Scraped(target, ts, fetched, None, fetched.error)
         reader = self.readers.get(target.name)
-        if reader is None or target.kind not in ("auto", reader.kind.name):
-            try:
-                kind = detect(fetched.body) if target.kind == "auto" else KINDS[target.kind]
-            except UnknownKindError as error:
-                return Scraped(target, ts, fetched, None, str(error))
-            reader = self.readers[target.name] = TargetReader(kind)
-        reading = reader.read(fetched.body)
+        try:
+            if reader is None or target.kind not in ("auto", reader.kind.name):
+                reader = self._choose(target, fetched.body)
+            reading = reader.read(fetched.body)
+            if target.kind == "auto" and (not reading.says_something or reader.outgrown(reading.lines)):
+                # Another program may answer on this port now, or one that shows its own names by and by.
+                chosen = self._choose(target, fetched.body)
+                if chosen.kind is not reader.kind:
+                    reader, reading = chosen, chosen.read(fetched.body)
+        except UnknownKindError as error:
+            self.readers.pop(target.name, None)
+            return Scraped(target, ts, fetched, None, str(error))
         if not reading.says_something:
-            del self.readers[target.name]  # another program may answer on this port now: detect anew
+            del self.readers[target.name]
             words = fetched.error or f"no {reader.kind.name} metrics in the answer"
             return Scraped(target, ts, fetched, reading, words)
         self.identities.learn(target.name, reading.gpus)
         return Scraped(target, ts, fetched, reading, fetched.error)  # a failed probe: what was measured of it
+
+    def _choose(self, target: Target, body: bytes) -> TargetReader:
+        """The reader of an answer from now on. Raises UnknownKindError when no kind reads it."""
+        kind = detect(body) if target.kind == "auto" else KINDS[target.kind]
+        reader = self.readers.get(target.name)
+        if reader is None or reader.kind is not kind:
+            reader = self.readers[target.name] = TargetReader(kind)
+        return reader
 
     def commit(self, batch: Iterable[Scraped], also: Also | None = None, *, ending: bool = False) -> None:
         """Write a batch in one transaction, and what `also` writes for it. `ending`: none follows.
@@ -196,6 +209,8 @@ class Ingest:
 
     def _learn(self, writing: Batch) -> None:
         self.known.update(writing.known)
+        for series in writing.gone:
+            self.lasts.pop(series, None)
         self.lasts.update(writing.lasts)
         self.edge_sets.update(writing.edge_sets)
         self.watches.update(writing.watches)

@@ -77,17 +77,26 @@ def uncounted(engines: list[EngineSample], counting: Counting) -> list[EngineSam
 def histograms_since(engines: list[EngineSample], known: Known) -> dict[Replica, datetime]:
     """For which replicas a histogram seen for the first time counts from 0, and since when.
 
-    Those that were there at the last counted scrape (the engine made the series since), and those whose
-    process started after it.
+    Those that were there at the last counted scrape (the engine made the series since), those whose process
+    started after it, and those of a gateway, which makes a model's series at its first request.
     """
     if known.counted_at is None:
         return {}
     zero_since = {}
     for engine in engines:
         replica = (engine.replica, engine.model)
-        if replica in known.replicas or _started_since(engine, known.counted_at):
+        if replica in known.replicas or _begins_at_0(engine, known.counted_at):
             zero_since[replica] = known.counted_at
     return zero_since
+
+
+def _begins_at_0(engine: EngineSample, counted_at: datetime) -> bool:
+    """Whether the counters of a row that was not there at the last counted scrape count from 0.
+
+    An OpenTelemetry collector is no such gateway: it takes series away that nobody sent for some minutes, and
+    shows them again as they were.
+    """
+    return (engine.role == "gateway" and engine.engine != "otel") or _started_since(engine, counted_at)
 
 
 def _started_since(engine: EngineSample, moment: datetime) -> bool:
@@ -101,9 +110,9 @@ def usage_since(
     """Which usage counters seen for the first time count from 0, and since when.
 
     A gateway makes a key's series at its first request, so on a gateway that was read before, the series was
-    not there before. An engine's counters do not appear with use: only those of a process started since
-    count from 0. (One that was there uncounted, when `project` is configured later, has a past that is
-    nobody's here.)
+    not there before. An engine's count from 0 when its process started since, and when its row was there
+    before without them: some make them at their first use (TGI, Ray, Dynamo's frontend). (One that was there
+    uncounted, when `project` is configured later, has a past that is nobody's here.)
     """
     if known.counted_at is None:
         return {}
@@ -114,6 +123,17 @@ def usage_since(
         for engine in engines
         if engine.model == key.model
         and engine.replica in replicas
-        and (engine.replica, engine.model) not in known.replicas
-        and _started_since(engine, known.counted_at)
+        and _used_first_since(engine, known, known.counted_at)
     }
+
+
+def _used_first_since(engine: EngineSample, known: Known, counted_at: datetime) -> bool:
+    replica = (engine.replica, engine.model)
+    if replica not in known.replicas:
+        return _begins_at_0(engine, counted_at)
+    # A row of the process before may be one whose counters were not counted.
+    return known.read_here and not _tells(known.replicas[replica]) and _tells(telling(engine))
+
+
+def _tells(counters: tuple[float | None, ...]) -> bool:
+    return any(value is not None for value in counters)

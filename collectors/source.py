@@ -31,6 +31,9 @@ from collectors.urls import DEFAULT_PATH
 Families = Mapping[str, frozenset[str]]
 """Sample names of an exposition as exposed → all label keys seen on them."""
 
+GROWN = 1.1
+"""Of the lines of an answer: so much more is worth reading every line of it, to find out its kind again."""
+
 P = TypeVar("P")
 _Match = Callable[[str], re.Match[str] | None]
 
@@ -194,7 +197,17 @@ class TargetReader:
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._read = kind.reader()
+        self._lines: int | None = None
 
     def read(self, body: bytes) -> Reading:
         """The canonical rows of one answer. Never raises on what the body holds: bad lines are counted."""
         return self._read(body)
+
+    def outgrown(self, lines: int) -> bool:
+        """Whether an answer of that many lines has so much more than when this was last said (or first
+        asked) that another kind may read more of it: a Dynamo worker shows its engine's names at its first
+        request."""
+        if self._lines is not None and lines <= self._lines * GROWN:
+            return False
+        first, self._lines = self._lines is None, lines
+        return not first

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from collectors.multiworker import Counting, is_fall
-from collectors.reading import EngineSample, Reading, UsageKey
+from collectors.reading import EngineSample, Histogram, Reading, UsageKey
 
 ROW_EVERY = timedelta(minutes=1)
 """The first scrape this long after the last row writes the next."""
@@ -41,6 +41,7 @@ class Totals(NamedTuple):
 
 
 NOTHING = Totals()
+ZERO = Totals(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Raw(NamedTuple):
@@ -103,19 +104,30 @@ def counters(
         return found
     if reading.role not in ("engine", "gateway"):
         return found
+    ended = _requests_ended(reading.histograms)
     for engine in engines:
-        if engine.role == reading.role and (totals := _of_engine(engine)) != NOTHING:
+        if engine.role == reading.role and (totals := _of_engine(engine, ended)) != NOTHING:
             found.setdefault(UsageKey(None, None, engine.model, None, TARGET), {})[engine.replica] = totals
     return found
 
 
-def _of_engine(engine: EngineSample) -> Totals:
+def _requests_ended(histograms: Iterable[Histogram]) -> dict[tuple[str, str | None], float | None]:
+    """(replica, model) → how many requests had their time taken; each once, when it ends."""
+    return {(one.replica, one.model): one.count for one in histograms if one.metric == "e2e"}
+
+
+def _of_engine(engine: EngineSample, ended: Mapping[tuple[str, str | None], float | None]) -> Totals:
     prompt = engine.prompt_tokens_total
     # Where no prompt tokens are told, hits are blocks of the cache (TensorRT-LLM's JSON).
     cached = None if prompt is None else engine.prefix_cache_hits_total
     if engine.engine in PROMPT_WITHOUT_CACHED and prompt is not None and cached is not None:
         prompt += cached
-    return Totals(prompt, cached, engine.generation_tokens_total, _finished(engine))
+    requests = _finished(engine)
+    if requests is None and (prompt is not None or engine.generation_tokens_total is not None):
+        # Durations are of all that ended. Without tokens it is the worker of a gateway (Dynamo's) that counts
+        # the same requests.
+        requests = ended.get((engine.replica, engine.model), ended.get((engine.replica, None)))
+    return Totals(prompt, cached, engine.generation_tokens_total, requests)
 
 
 def _finished(engine: EngineSample) -> float | None:
@@ -153,7 +165,8 @@ def step(
 
     `zero_since`: the replicas whose counters, seen for the first time, count from 0, and since when; without
     an entry their past is unknown and only what follows is counted. `fallen` (with SETTLED and SHIFTED):
-    the replicas whose counters fell.
+    the replicas whose counters fell. With RESTARTED what is not in `seen` stands at 0: the new process shows
+    it once it is used.
     """
     if counting in (Counting.HELD, Counting.OFF):
         return _not_counted(before, seen, ts, counting)
@@ -171,7 +184,8 @@ def step(
         restarted = seen.keys()
     elif counting is Counting.SETTLED:
         restarted = fallen
-    pending, write_base = before.pending, before.unwritten
+    absent = before.raws.keys() - seen.keys() if counting is Counting.RESTARTED else frozenset()
+    pending, write_base = before.pending, before.unwritten or bool(absent)
     for replica, totals in seen.items():
         raw = before.raws.get(replica)
         anew = replica in restarted
@@ -187,9 +201,12 @@ def step(
         )
     used = any(pending)
     since = before.since if used else ts
+    if used and not any(before.pending) and zero_since:
+        since = max(since, min(zero_since.values()))  # it may not have been shown for long
     if ts <= before.counted_at:  # the clock went back: how long it took is not known, the row waits
         since = ts
     raws = _raws(before, seen, ts, restarted | fallen)
+    raws |= {replica: raws[replica]._replace(totals=ZERO) for replica in absent}
     account = Account(min(before.row_at, ts), since, ts, raws, pending, before.unwritten)
     # At a restart the row is not put off: what was used before it is in no counter any more.
     if used and since < ts and (write_base or ts - before.row_at >= ROW_EVERY):

@@ -93,6 +93,7 @@ FRONTEND = _Frontend(
     },
     notes=(
         "Dynamo's queued requests are those without a token yet (in prefill, too), and are among the running",
+        "Dynamo (1.6.1) counts no prompt, generated or first tokens of streamed /v1/completions",
     ),
 )
 

@@ -114,7 +114,7 @@ def test_another_program_on_the_same_port_is_detected_anew(store: Store) -> None
     take(ingest, 10, ENGINE, b"llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n")
     take(ingest, 20, ENGINE, b"llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n")
     rows = store.query("scrape_rows", target="llm")
-    assert rows["ok"].to_list() == [True, False, True]
+    assert rows["ok"].to_list() == [True, True, True]
     (engine,) = store.query(
         "api_engines", since=at(20), project=None, environment=None, target=None
     ).to_dicts()
