@@ -247,6 +247,7 @@ def store_one(name: str, text: str) -> None:
         ingest = Ingest(store)
         ingest.sync_targets([target], T0)
         scraped = ingest.read(target, T0, Fetched(200, text.encode(), 0.01, None))
-        ingest._write([scraped])  # `commit` would write what cannot be stored as a failed scrape
+        # `commit` would write what cannot be stored as a failed scrape.
+        ingest._write([scraped], None, ending=False)
     finally:
         store.close()
