@@ -81,6 +81,8 @@ class Batch:
     gone: set[Key] = field(default_factory=set)
     """Histograms to be forgotten."""
     rows: dict[str, list[Any]] = field(default_factory=lambda: {table: [] for table in frames.SCHEMAS})
+    described: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What answers turned out to be, of the targets of which that is news."""
 
     def add(self, scraped: Scraped) -> None:
         """Turn one answer into rows. Raises what the store says of a value that does not fit."""
@@ -101,6 +103,19 @@ class Batch:
         for table, values in self.rows.items():
             if values:
                 self.writer.append(table, frames.frame(table, values))
+        self.describe()
+
+    def describe(self) -> None:
+        """Write what is news of targets, in one statement: one each took half a minute at the first round of
+        6000."""
+        if not self.described:
+            return
+        kinds, roles, missing, notes, found_names = zip(*self.described.values(), strict=True)
+        self.writer.run(
+            "describe_targets", targets=list(self.described), found_kinds=list(kinds), roles=list(roles),
+            missing=[list(names) for names in missing], notes=[list(words) for words in notes],
+            found_names=[to_json(dict(names)) for names in found_names],
+        )  # fmt: skip
 
     def _samples(self, target: Target, ts: datetime, reading: Reading) -> None:
         key = (ts, target.name)
@@ -127,11 +142,7 @@ class Batch:
         notes = reading.notes if counting is not Counting.OFF else (*reading.notes, multiworker.NOTE)
         description = (reading.source, reading.role, reading.missing, notes, reading.found_names)
         if self.before.describes and known.described != description:
-            self.writer.run(
-                "describe_target", target=target.name, found_kind=reading.source, role=reading.role,
-                missing=list(reading.missing), notes=list(notes),
-                found_names=to_json(dict(reading.found_names)),
-            )  # fmt: skip
+            self.described[target.name] = description
         counted_at = known.counted_at if counting is Counting.HELD else ts
         payer = (target.project, target.environment)
         self.known[target.name] = Known(ts, counted_at, replicas, description, True, own, payer)

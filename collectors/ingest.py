@@ -173,6 +173,7 @@ class Ingest:
             writing = Batch(writer, self)
             for scraped in whole:
                 writing.add(scraped)
+            writing.describe()
         writing.lasts = {key: last._replace(base_ts=usage.NEVER) for key, last in writing.lasts.items()}
         writing.accounts = {
             key: account._replace(unwritten=True) for key, account in writing.accounts.items()
