@@ -78,7 +78,10 @@ def _replicas_before(rows: list[Row]) -> str | None:
     if not 0 < first < ROWS_CAP:
         return None
     before = "replica 0 is" if first == 1 else f"replicas 0 to {first - 1} are"
-    return f"{before} not shown here (vLLM before 0.10 shows the last of its data-parallel engines alone)"
+    return (
+        f"{before} not shown here: where each data-parallel rank is a server of its own, scrape them all "
+        "(vLLM before 0.10 shows the last of its engines alone)"
+    )
 
 
 class EngineLayout:

@@ -143,7 +143,7 @@ KIND = TgiKind(
         "ttft": "mean: request_queue_duration + request_validation_duration + batch_forward_duration{prefill}"
     },
     impossible={
-        "kv_cache_used_ratio": "it shows no use of its KV cache",
+        "kv_cache_used_ratio": "batch_current_max_tokens is what its batch may grow to, not what is used",
         "finished_stop_total": "request_success does not tell stopped from cut at the length",
         "finished_length_total": "request_success does not tell stopped from cut at the length",
         "itl": "it has the mean of each request alone (tpot)",
