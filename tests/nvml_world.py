@@ -87,7 +87,9 @@ class World:
         self._facts = {key: value for key, value in self._facts.items() if value is not None}
         # Swapped in whole: the library reads at any moment.
         fresh = self._file.with_suffix(".new")
-        fresh.write_text("".join(f"{key}={value}\n" for key, value in self._facts.items()))
+        # Bytes that are no text stand in a fact as Python has them in names of files: "\udcff" is 0xFF.
+        text = "".join(f"{key}={value}\n" for key, value in self._facts.items())
+        fresh.write_text(text, encoding="utf-8", errors="surrogateescape")
         fresh.replace(self._file)
 
     def gpu(self, number: int, **facts: object) -> None:

@@ -217,9 +217,9 @@ class Nvml:
         if code:
             return None, None, code
         uuid, code = self._attempt("nvmlDeviceGetUUID", handle)
-        if uuid is not None:
+        if uuid:
             self._uuids[index] = uuid
-        return handle, uuid, 0 if code == NOT_SUPPORTED else code
+        return handle, uuid or None, 0 if code == NOT_SUPPORTED else code
 
     def _mig_devices(self, gpu: "Part", handle: Any) -> Iterable[dict[str, object]]:
         mode = gpu.value(*_plain("nvmlDeviceGetMigMode"))
@@ -260,6 +260,8 @@ class Nvml:
                 return _field(value[0])
         except AttributeError:  # nvidia-ml-py is older than the function
             code = FUNCTION_NOT_FOUND
+        except UnicodeDecodeError:  # a name (or UUID) that is no text must not cost all figures
+            code = NOT_SUPPORTED
         except self._nvml.NVMLError as error:  # cannot be hashed, and `error == 3` raises
             code = int(error.value)
         else:

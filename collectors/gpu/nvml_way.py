@@ -151,6 +151,8 @@ class Child:
                     self._process.kill()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), END_SECONDS)
+                # What it still said is read away: a full pipe is not closed, and its descriptor stays open.
+                await asyncio.wait_for(self._stdout.read(), END_SECONDS)
                 return
 
 

@@ -17,6 +17,7 @@ SLOW_CODES = frozenset({9, 12, 18})
 """What only a person ends, by installing a driver or by a reboot."""
 
 CODES: Mapping[int, str] = {
+    1: "the NVIDIA driver was unloaded or loaded anew meanwhile; it is asked again in a moment",
     NO_PERMISSION: "no permission to see the GPUs; run infermeter as a user who can run `nvidia-smi`",
     6: "there is no GPU here that it can see; `nvidia-smi -L` lists them",
     9: "the NVIDIA kernel module is not loaded; `nvidia-smi` says why",

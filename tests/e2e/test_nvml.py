@@ -149,6 +149,19 @@ def test_numbers_that_mean_no_value_and_values_that_cannot_be_are_not_known(worl
     assert reading.notes == ("utilization_ratio: 2.55 of GPU 0 cannot be (0 to 1), it is not known",)
 
 
+def test_a_name_or_uuid_that_is_no_text_costs_nothing_else(world: World) -> None:
+    world.gpu(0, name="NVIDIA \udcff\udcfe")
+    world.gpu(1, uuid="GPU-\udcff")
+    world.gpu(2, uuid="")
+    gpus = read_once().gpus
+    model = "NVIDIA H100 80GB HBM3"
+    assert [(gpu.gpu_uuid, gpu.gpu_model, gpu.memory_used_bytes) for gpu in gpus] == [
+        ("GPU-0", None, 72 * GIB),
+        (f"{HOST}#gpu1", model, 72 * GIB),
+        (f"{HOST}#gpu2", model, 72 * GIB),
+    ]
+
+
 def test_processes_are_told_with_their_names_and_memory(world: World) -> None:
     own = os.getpid()
     world.gpu(0, compute=f"{own}:{10 * GIB}:,4194304:na:", graphics=f"{own}:4096:")

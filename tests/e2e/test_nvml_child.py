@@ -270,6 +270,34 @@ def test_children_that_die_leave_no_zombies_and_no_open_files(world: World) -> N
     polling(work)
 
 
+def flood(child: int) -> None:
+    """Into what the child writes its answers to: a line that does not end, and more than is ever read."""
+    pipes = Path(f"/proc/{child}/fd").iterdir()
+    (out,) = (end for end in pipes if end.name > "2" and "pipe" in str(end.readlink()))
+    end = os.open(out, os.O_WRONLY | os.O_NONBLOCK)
+    os.write(end, b"z" * 60_000)
+    os.close(end)
+
+
+def test_a_child_that_says_too_much_is_ended_and_leaves_no_open_files(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml_way, "BODY_LIMIT", 1000)
+
+    async def work(polls: Polls) -> None:
+        await polls.reading()
+        before = open_files()
+        for _ in range(3):
+            flood(polls.child)
+            words = "the program that asks NVML is gone (it said something that is no answer); `nvidia-smi`"
+            assert (await polls.error()).startswith(words)
+            polls.now += 1000
+            await polls.reading()
+        assert open_files() == before
+
+    polling(work)
+
+
 def test_the_child_ends_when_its_parent_is_killed(world: World) -> None:
     program = (
         "import asyncio, sys\n"

@@ -144,7 +144,8 @@ def test_a_driver_that_is_loaded_anew_is_initialised_anew(world: World) -> None:
         await polls.reading()
         first = polls.child
         world.error(0, "nvmlDeviceGetUUID", 1)
-        assert await polls.error() == "NVML: error 1; `nvidia-smi` says more"
+        words = "the NVIDIA driver was unloaded or loaded anew meanwhile; it is asked again in a moment"
+        assert await polls.error() == f"NVML: {words}"
         world.error(0, "nvmlDeviceGetUUID", None)
         world.gpu(1)
         polls.now += 10
