@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from app.config import Config
+from app.doubled import doubled
 from collectors.dns_sd import DnsSd
 from collectors.file_sd import FileSd
 from collectors.http_sd import HttpSd
@@ -177,6 +178,7 @@ class TargetList:
                     origins[target.name] = origin
                 elif origin != "discovery":
                     problems.append(f"{target.name} stands twice; the one at {other.shown_url} is used")
+        problems.extend(doubled(by_name.values(), self._pulled))
         for source, pulled in self._pulled.items():
             if taken := pulled.keys() & by_name.keys():
                 problems.append(_taken(source, sorted(taken)))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from collectors.prometheus.settings import PrometheusSettings
-from collectors.prometheus.upstream import Identity
+from collectors.prometheus.upstream import FEDERATED, Identity
 from collectors.target import Target
 
 NAME_CAP = 180
@@ -40,7 +40,8 @@ class Names:
         name = self._names.get((source, identity))
         if name is None:
             labels = dict(identity)
-            plain = f"{labels.pop('job', '') or '-'}/{labels.pop('instance', '') or '-'}"
+            by = FEDERATED if all(key in labels for key in FEDERATED) else ("job", "instance")
+            plain = "/".join(labels.pop(key, "") or "-" for key in by)
             more = ",".join(f"{key}={value}" for key, value in labels.items())
             choices = [plain, *([f"{plain} ({more})"] if more else []), f"{source}/{plain}"]
             choices.append(f"{source}/{plain} ({more})")

@@ -35,6 +35,8 @@ CACHE_CAP = 500_000
 _LEGACY_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LEGACY_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _EXPORTED = "exported_"
+FEDERATED = ("exported_job", "exported_instance")
+"""Labels of what another Prometheus scraped, where it is federated without `honor_labels`."""
 
 
 class Scrape(NamedTuple):
@@ -89,6 +91,10 @@ class Upstreams:
         self._targets: dict[tuple[str | None, str | None], set[Identity]] = defaultdict(set)
         """(job, instance) → labels of the targets that bear them."""
         self._places: dict[tuple[tuple[str, str], ...], _Place] = {}
+        self._jobs: set[str | None] = {None}
+        """Jobs whose targets have an instance: a series without one is made of several, by a rule."""
+        self._federated: dict[Identity, set[tuple[str, ...]]] = defaultdict(set)
+        """Target → whose series it passes on."""
         self._read: dict[Identity, Identity] = {}
         """Target → as which replica it is read."""
 
@@ -118,6 +124,12 @@ class Upstreams:
                 samples[target].up.update((_ms(time), float(value) == 1) for time, value in raw.points)
             else:
                 samples[target].durations.update((_ms(time), float(value)) for time, value in raw.points)
+        count = len(others)
+        others = [
+            raw for raw in others if "instance" in raw.labels or raw.labels.get("job") not in self._jobs
+        ]
+        made = count - len(others)
+        self._note_federated(raw.labels for raw in others if raw.labels["__name__"] in telling)
         placed = sorted(((self._place(raw, telling), raw) for raw in others), key=lambda pair: pair[0].line)
         for place, raw in placed:
             of_target = samples[place.target]
@@ -145,8 +157,14 @@ class Upstreams:
             if len(times) > 1:
                 intervals[identity] = median(b - a for a, b in pairwise(times)) / 1000
         scrapes.sort(key=lambda scrape: scrape.ts_ms)
-        odd = (f"{native} series are native histograms, which are not read",) if native else ()
-        return Found(scrapes, intervals, frozenset(watched), pairs, odd)
+        odd = []
+        if native:
+            odd.append(f"{native} series are native histograms, which are not read")
+        if made:
+            odd.append(
+                f"{made} series without `instance` are left out: a rule has made them of several targets'"
+            )
+        return Found(scrapes, intervals, frozenset(watched), pairs, tuple(odd))
 
     def _note_target(self, target: Identity) -> None:
         labels = dict(target)
@@ -154,6 +172,16 @@ class Upstreams:
         if target not in same:
             same.add(target)
             self._places.clear()
+            if "instance" in labels:
+                self._jobs.add(labels.get("job"))
+
+    def _note_federated(self, telling: Iterable[Mapping[str, str]]) -> None:
+        for labels in telling:
+            if all(key in labels for key in FEDERATED):
+                whose = self._federated[self._scraped_as(labels)]
+                whose.add(tuple(labels[key] for key in FEDERATED))
+                if len(whose) == 2:  # of one, they are the target's own labels as well
+                    self._places.clear()
 
     def _place(self, raw: Raw, telling: frozenset[str]) -> _Place:
         key = tuple(raw.labels.items())
@@ -168,6 +196,12 @@ class Upstreams:
         return place
 
     def _target_of(self, labels: Mapping[str, str]) -> Identity:
+        target = self._scraped_as(labels)
+        if len(self._federated.get(target, ())) > 1 and all(key in labels for key in FEDERATED):
+            return _sorted({**dict(target), **{key: labels[key] for key in FEDERATED}})
+        return target
+
+    def _scraped_as(self, labels: Mapping[str, str]) -> Identity:
         same = self._targets.get((labels.get("job"), labels.get("instance")))
         if not same:
             return _sorted({key: labels[key] for key in ("job", "instance", *_HA_SURELY) if key in labels})

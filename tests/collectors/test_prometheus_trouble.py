@@ -81,7 +81,9 @@ REFUSED = [
         "the answer holds sam",
     ),
     (
-        success({"result": [{"metric": {"__name__": "vllm:x"}, "values": [[1800000015, 5]]}]}),
+        success(
+            {"result": [{"metric": {"__name__": "vllm:x", "instance": "a"}, "values": [[1800000015, 5]]}]}
+        ),
         "the answer holds series",
     ),
 ]

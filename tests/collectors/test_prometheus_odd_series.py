@@ -1,0 +1,81 @@
+"""Series that are no target's own: what rules make, and what is federated from another Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from collectors.exposition import parse
+from tests.collectors.fake_prometheus import FakePrometheus, fake_prometheus
+from tests.collectors.pulling import STEP, Pulled, engine, pulled_from
+
+ENGINES = ("a:8000", "b:8000")
+
+
+@pytest.fixture
+def fake() -> Iterator[FakePrometheus]:
+    with fake_prometheus() as server:
+        yield server
+
+
+def federated(number: int, engines: tuple[str, ...] = ENGINES) -> bytes:
+    """What /federate of a Prometheus with these engines says; the second has counted twice the first's."""
+    lines = []
+    for place, instance in enumerate(engines, start=1):
+        for sample in parse(engine(number * place)).samples:
+            labels = {**sample.labels, "job": "vllm", "instance": instance}
+            told = ",".join(f'{key}="{value}"' for key, value in labels.items())
+            lines.append(f"{sample.name}{{{told}}} {sample.value!r}\n")
+    return "".join(lines).encode()
+
+
+def last_prompts(pulled: Pulled) -> dict[str, float]:
+    """Target → prompt tokens of its newest row."""
+    return {row["target"]: row["prompt_tokens_total"] for row in pulled.rows("engine_sample")}
+
+
+@pytest.mark.parametrize("honor_labels", [True, False])
+def test_engines_of_a_federated_prometheus_are_each_a_target(
+    fake: FakePrometheus, honor_labels: bool
+) -> None:
+    pulled = pulled_from(fake)
+    for number in range(1, 4):
+        fake.now += STEP
+        fake.scrape("federate", "prom-b:9090", federated(number), honor_labels=honor_labels)
+        pulled.pull()
+    # engine(n) has 100 n prompt tokens
+    assert last_prompts(pulled) == {"vllm/a:8000": 300.0, "vllm/b:8000": 600.0}
+    assert {row["target"] for row in pulled.rows("scrape")} == {"prom", "vllm/a:8000", "vllm/b:8000"}
+
+
+def test_an_engine_with_a_job_and_instance_of_its_own_stays_the_target_it_is(fake: FakePrometheus) -> None:
+    pulled = pulled_from(fake)
+    for number in range(1, 4):
+        fake.now += STEP
+        fake.scrape("vllm", "c:8000", federated(number, ("mine",)))
+        pulled.pull()
+    assert last_prompts(pulled) == {"vllm/c:8000": 300.0}
+
+
+def test_what_a_rule_makes_of_several_targets_is_no_target_and_said(fake: FakePrometheus) -> None:
+    pulled = pulled_from(fake)
+    for number in range(1, 4):
+        fake.now += STEP
+        fake.scrape("vllm", "a:8000", engine(number))
+        fake._add("vllm:num_requests_running", {"model_name": "m"}, fake.now, "7")
+        fake._add("vllm:prompt_tokens_total", {"model_name": "m", "job": "vllm"}, fake.now, "7777")
+        pulled.pull()
+    assert last_prompts(pulled) == {"vllm/a:8000": 300.0}
+    assert pulled.notes() == [
+        "2 series without `instance` are left out: a rule has made them of several targets'"
+    ]
+
+
+def test_what_is_pushed_with_a_job_alone_is_read(fake: FakePrometheus) -> None:
+    pulled = pulled_from(fake)
+    for number in range(1, 4):
+        fake.now += STEP
+        fake._add("vllm:prompt_tokens_total", {"model_name": "m", "job": "pushed"}, fake.now, str(number))
+        pulled.pull()
+    assert last_prompts(pulled) == {"pushed/-": 3.0}
