@@ -31,6 +31,10 @@ UNSTORABLE = (duckdb.Error, ArithmeticError, TypeError, ValueError)
 
 FORGET_AFTER = timedelta(hours=1)
 
+FORGET_OTEL_AFTER = timedelta(days=30)
+"""Usage keys of an OpenTelemetry collector: it takes series away that nobody sent for some minutes, and shows
+them again as they were. One that is forgotten by then would be counted once more."""
+
 UNWRITTEN_AT_MOST = timedelta(minutes=10)
 """How old a usage row is, at most, after which something was used that stands in no row: a row is written a
 minute after the one before, or at the next scrape, or after the scrapes that a fall is held for."""
@@ -234,7 +238,8 @@ class Ingest:
             known = self.known.get(whose[0])
             left = None
             if known is not None:
-                left = usage.still_shown(account, (known.last_ok or account.counted_at) - FORGET_AFTER)
+                after = FORGET_OTEL_AFTER if whose[1].source == "otel" else FORGET_AFTER
+                left = usage.still_shown(account, (known.last_ok or account.counted_at) - after)
             if left is None:
                 del self.accounts[whose]
             else:

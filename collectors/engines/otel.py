@@ -30,6 +30,11 @@ _CACHED = "cached_input"
 """Of the input tokens, as Envoy AI Gateway counts them (semantic-conventions #1959)."""
 _FAILED = {"error_type": "?*"}
 
+_EXPIRY = (
+    "an OpenTelemetry collector's Prometheus exporter drops series that nobody sent for 5 minutes: set its"
+    " metric_expiration to days, or what comes back can be counted as new use"
+)
+
 
 def _seconds(name: str) -> Names:
     return (f"gen_ai_{name}_seconds", f"gen_ai_{name}")
@@ -117,6 +122,7 @@ SERVER = EngineKind(
     impossible=dict.fromkeys(
         ("requests_running", "requests_waiting", "kv_cache_used_ratio"), "the conventions have no such gauge"
     ),
+    notes=(_EXPIRY,),
 )
 
 CLIENT = replace(
@@ -130,7 +136,7 @@ CLIENT = replace(
         "itl": _seconds("client_operation_time_per_output_chunk"),
         "e2e": _seconds("client_operation_duration"),
     },
-    notes=("these are latencies as the callers measured them, the network's included",),
+    notes=("these are latencies as the callers measured them, the network's included", _EXPIRY),
 )
 
 ENVOY = replace(

@@ -261,3 +261,26 @@ def test_a_worker_without_token_counts_adds_no_requests_to_its_frontends() -> No
     take(ingest, 0, WORKER, WORKER_UNUSED)
     take(ingest, 70, WORKER, busy)
     assert used(store, "worker") == {}
+
+
+def test_a_key_that_a_collector_takes_away_for_hours_comes_back_as_it_was() -> None:
+    """An OpenTelemetry collector's exporter, with its metric_expiration of 5 minutes."""
+
+    def shown(**tokens: int) -> str:
+        return "".join(
+            f'gen_ai_client_token_usage_sum{{gen_ai_token_type="input",gen_ai_request_model="m",project="{key}"}}'
+            f" {count}\n"
+            for key, count in tokens.items()
+        )
+
+    store = Store.open()
+    collector = Target(name="collector", url="http://host:8889/metrics")
+    ingest = fresh(store, collector)
+    take(ingest, 0, collector, shown(a=1000, b=70))
+    for hour in range(1, 4):
+        take(ingest, 3600 * hour, collector, shown(b=70))
+        ingest.forget()
+    take(ingest, 14400, collector, shown(a=1005, b=70))
+    ingest.commit([], ending=True)
+    rows = store.query("usage_rows", target="collector").to_dicts()
+    assert [(row["project"], row["prompt_tokens"]) for row in rows] == [("a", 5)]
