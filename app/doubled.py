@@ -41,8 +41,9 @@ def doubled(scraped: Iterable[Target], pulled: Mapping[str, Mapping[str, Target]
                 of_others.setdefault(first, []).append(name)
         if of_both:
             problems.append(
-                f"{_count(of_both)} pulled from {source} and scraped directly as well ({_some(of_both)}): what"
-                f" they count stands twice. Take them out of `targets`, or out of {source} by `prometheus.match`"
+                f"{_count(of_both)} pulled from {source} and scraped directly as well ({_some(of_both)}):"
+                f" what they count stands twice. Take them out of `targets`, or out of {source} by"
+                " `prometheus.match`"
             )
         problems.extend(
             f"{_count(names)} pulled from {source} and from {first} ({_some(names)}): what they count stands"
