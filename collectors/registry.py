@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from collectors.engines import (
     dynamo,
@@ -75,6 +76,9 @@ MINIMUM = ("requests_running", "requests_waiting", "kv_cache_used_ratio")
 queued requests, and KV cache use."""
 
 _SHOWN_FAMILIES = 8
+_LOOKED_AT = 1000
+"""Names that are looked at for one behind a prefix; engines have some hundred in all."""
+_PARTS = re.compile("[_:]")
 _SUFFIX = re.compile(r"_(bucket|sum|count|created)$")
 
 
@@ -123,6 +127,21 @@ def _families(body: bytes) -> Families:
     return {name: frozenset(labels) for name, labels in found.items()}
 
 
+def _renamed(families: Families) -> tuple[Kind, str] | None:
+    """The kind some of whose names stand there behind a prefix, and the prefix."""
+    names = sorted(families)[:_LOOKED_AT]
+    for kind in KINDS.values():
+        marked: Callable[[str], bool] | None = getattr(kind, "marked", None)
+        wants: Callable[[str], bool] | None = getattr(kind, "wants", None)
+        if marked is None or wants is None or getattr(kind, "only_with", None):
+            continue  # NIM's names are anyone's
+        for name in names:
+            for end in _PARTS.finditer(name):
+                if marked(own := name[end.end() :]) and wants(own):
+                    return kind, name[: end.end()]
+    return None
+
+
 def _names() -> str:
     return ", ".join(sorted(KINDS))
 
@@ -144,6 +163,13 @@ def _what_it_is(body: bytes, families: Families) -> str:
     if stranger := who(families):
         return (
             f"these metrics are of {stranger.program}, which is not read: {stranger.cure}. "
+            f"It shows {', '.join(shown)}{more}"
+        )
+    if renamed := _renamed(families):
+        kind, prefix = renamed
+        return (
+            f"these metrics are named as those of {kind.name} with {prefix!r} put before: whatever passes "
+            "them on (an OpenTelemetry collector's `namespace`, a relabelling) must leave names as they are. "
             f"It shows {', '.join(shown)}{more}"
         )
     return (

@@ -155,6 +155,20 @@ def test_programs_near_engines_are_no_kind_and_what_to_scrape_instead_is_said(
     assert body.split()[0].partition(b"{")[0].decode().removesuffix("_count") in str(said.value)
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "prefix"),
+    [
+        (b'otel_vllm:num_requests_running{model_name="m"} 1', "vllm", "otel_"),
+        (b"prod_eu_tgi_queue_size 3", "tgi", "prod_eu_"),
+        (b'llm_sglang_num_running_reqs{model_name="m"} 1', "sglang", "llm_"),
+    ],
+)
+def test_names_with_a_prefix_are_said_to_be_renamed(body: bytes, kind: str, prefix: str) -> None:
+    """`namespace` of OpenTelemetry's Prometheus exporter does that."""
+    with pytest.raises(UnknownKindError, match=f"named as those of {kind} with '{prefix}' put before"):
+        detect(body)
+
+
 @pytest.mark.parametrize("name", ["vllm", "sglang"])
 def test_a_routers_names_are_no_engines(name: str) -> None:
     kind = KINDS[name]
