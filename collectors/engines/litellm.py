@@ -71,6 +71,7 @@ ENGINE = _LiteLlm(
     notes=(
         "LiteLLM measures the time to first token of streamed requests alone",
         "LiteLLM's counters start at 0 with each start of the proxy: its database, not these, is the ledger",
+        "LiteLLM counts a key that custom authentication refused without a status: it is in no error count",
     ),
 )
 
