@@ -18,6 +18,8 @@ import urllib3
 from prometheus_api_client import PrometheusConnect
 from requests.adapters import HTTPAdapter
 
+from collectors.hiding import hide, secrets_of
+from collectors.prometheus.refusals import ApiError, NoPostError, broken, not_200, not_json
 from collectors.target import Target, TargetSecretError
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -25,29 +27,6 @@ BODY_LIMIT = 64 * 1024 * 1024
 
 LAST_SECONDS = 253402300799
 """The end of the year 9999, Unix seconds: the last time that Python knows."""
-
-_TOO_MUCH = frozenset({413, 422, 500, 502, 503, 504})
-"""Answers to a query that was too large, or came at a bad time. 422 is Prometheus' "too many samples", 503
-its timeout and the overload of proxies; Thanos and Mimir use the others as well."""
-_NO_POST = frozenset({405, 501})
-_CURES = {
-    401: "; give `basic_auth` or `bearer_token`",
-    403: "; the credentials are not allowed to query",
-    404: "; is this the base of a Prometheus API? Mimir's ends in /prometheus, VictoriaMetrics' cluster's in "
-    "/select/0/prometheus",
-}
-
-
-class ApiError(Exception):
-    """The API did not give what was asked for; the message says why.
-
-    `too_much`: less at once may help. `again`: the same a little later may.
-    """
-
-    def __init__(self, words: str, *, too_much: bool = False, again: bool = False) -> None:
-        super().__init__(words)
-        self.too_much = too_much
-        self.again = again or too_much
 
 
 class Raw(NamedTuple):
@@ -139,7 +118,7 @@ class Api:
         parameters = {**self._more, "timeout": f"{self._timeout:g}s", **parameters}
         try:
             result = self._client.custom_query(query, params=parameters)
-        except _NoPostError:
+        except NoPostError:
             if not self._posts:
                 raise
             self._posts = False
@@ -150,10 +129,6 @@ class Api:
         if not isinstance(result, list):
             raise ApiError("the answer to a query holds no list of results")
         return result
-
-
-class _NoPostError(ApiError):
-    """The server, or a proxy before it, takes no POST."""
 
 
 class _Adapter(HTTPAdapter):
@@ -207,6 +182,7 @@ class _Session(requests.Session):
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "infermeter"}
         if target.prometheus is not None and target.prometheus.tenant is not None:
             headers["X-Scope-OrgID"] = target.prometheus.tenant
+        authorization = None
         try:
             if authorization := target.authorization():
                 headers["Authorization"] = authorization
@@ -220,10 +196,11 @@ class _Session(requests.Session):
         except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError):
             raise self._too_late() from None
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise _broken(error, target.timeout_seconds) from None
+            raise broken(error, target.timeout_seconds) from None
+        secrets = secrets_of(authorization)
         if response.status_code != 200:
-            raise _not_200(response, body, posted=method == "POST")
-        return _Whole(self._understood(body))
+            raise not_200(response, body, secrets, posted=method == "POST")
+        return _Whole(self._understood(body, secrets))
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
         chunks = []
@@ -242,53 +219,15 @@ class _Session(requests.Session):
     def _too_late(self) -> ApiError:
         return ApiError(f"no whole answer within {self._target.timeout_seconds:g} s", too_much=True)
 
-    def _understood(self, body: bytes) -> Any:
+    def _understood(self, body: bytes, secrets: Sequence[str]) -> Any:
         try:
             payload = json.loads(body)
         except (ValueError, RecursionError):
-            start = " ".join(body[:60].decode("utf-8", "replace").split())
-            raise ApiError(
-                f"the answer is not JSON, it starts with {start!r}; is this the base of a Prometheus API?"
-            ) from None
+            raise not_json(body, secrets) from None
         if not isinstance(payload, dict) or payload.get("status") != "success" or "data" not in payload:
             raise ApiError("the answer is JSON, but not what Prometheus' API sends")
         warnings = payload.get("warnings") or []
         if payload.get("isPartial") is True:
             warnings = [*warnings, "the server says that its answer is partial"]
-        self.warnings = tuple(str(warning)[:200] for warning in warnings)
+        self.warnings = tuple(hide(str(warning)[:1000], secrets)[:200] for warning in warnings)
         return payload
-
-
-def _broken(error: Exception, timeout_seconds: float) -> ApiError:
-    """A connection that was not made, or broke off."""
-    text = str(error)
-    if "Read timed out" in text or "timed out" in text:
-        return ApiError(f"no whole answer within {timeout_seconds:g} s", too_much=True)
-    if isinstance(error, requests.exceptions.SSLError):
-        return ApiError(f"the TLS connection was refused: {_last_words(text)}; see `tls:` in the docs")
-    if isinstance(error, requests.exceptions.ConnectionError) and "establish a new connection" in text:
-        return ApiError(f"cannot connect: {_last_words(text)}", again=False)
-    return ApiError(f"the answer broke off: {type(error).__name__}", again=True)
-
-
-def _last_words(text: str) -> str:
-    return text.rpartition("]")[2].strip(" :')\"(") or text[-120:]
-
-
-def _not_200(response: requests.Response, body: bytes, *, posted: bool) -> ApiError:
-    status = response.status_code
-    if 300 <= status < 400:
-        place = urlsplit(response.headers.get("Location", ""))
-        path = place.path.partition("/api/v1")[0]
-        return ApiError(
-            f"HTTP {status}: redirects to {place.scheme}://{place.netloc}{path}; put that into `url`"
-        )
-    try:
-        words = str(json.loads(body)["error"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        words = body[:300].decode("utf-8", "replace")
-    words = " ".join(words.split())[:200]
-    said = f"HTTP {status}{_CURES.get(status, '')}" + (f" ({words})" if words else "")
-    if posted and status in _NO_POST:
-        return _NoPostError(said)
-    return ApiError(said, too_much=status in _TOO_MUCH, again=status == 429)

@@ -6,8 +6,9 @@ import threading
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collectors.prometheus.api import Answer, Api, ApiError, Raw
+from collectors.prometheus.api import Answer, Api, Raw
 from collectors.prometheus.names import OF_EVERY_TARGET, Wanted, selector, wanted
+from collectors.prometheus.refusals import ApiError
 from collectors.prometheus.upstream import Found, Identity, Upstreams
 from collectors.target import Target
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from collectors.prometheus.api import ApiError
+from collectors.prometheus.refusals import ApiError
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from collectors.batch import Scraped
 from collectors.durations import format_duration
 from collectors.ingest import Ingest
 from collectors.prometheus import progress
-from collectors.prometheus.api import ApiError
 from collectors.prometheus.fetch import Fetcher, Stretch
 from collectors.prometheus.intake import Intake
 from collectors.prometheus.own_thread import OwnThread
 from collectors.prometheus.progress import Span
+from collectors.prometheus.refusals import ApiError
 from sql.store import Writer
 
 log = logging.getLogger("infermeter")

@@ -17,13 +17,14 @@ from collectors.batch import Scraped
 from collectors.fetch import Fetched
 from collectors.ingest import Ingest
 from collectors.prometheus import progress
-from collectors.prometheus.api import Api, ApiError
+from collectors.prometheus.api import Api
 from collectors.prometheus.derived import Names
 from collectors.prometheus.fetch import BACK_OFF_SECONDS, Fetcher, Stretch
 from collectors.prometheus.intake import Intake, Listed
 from collectors.prometheus.own_thread import OwnThread
 from collectors.prometheus.past import Past
 from collectors.prometheus.progress import milliseconds
+from collectors.prometheus.refusals import ApiError
 from collectors.prometheus.settings import PrometheusSettings
 from collectors.reading import Reading
 from collectors.target import PROMETHEUS, Target

@@ -16,7 +16,8 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from collectors.prometheus.api import ApiError, Raw
+from collectors.prometheus.api import Raw
+from collectors.prometheus.refusals import ApiError
 
 Identity = tuple[tuple[str, str], ...]
 """The labels of an upstream target, sorted; without those that tell an HA pair apart."""

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
-from collectors.prometheus.api import Api, ApiError
+from collectors.prometheus.api import Api
 from collectors.prometheus.fetch import MOST_PARTS, Fetcher
+from collectors.prometheus.refusals import ApiError
+from collectors.target import Target
 from tests.collectors.fake_prometheus import Asked, FakePrometheus, Reply, failure, fake_prometheus, success
 from tests.collectors.pulling import (
     Pulled,
@@ -66,7 +69,13 @@ REFUSED = [
     (Reply(404, b"page not found"), "HTTP 404; is this the base of a Prometheus API?"),
     (
         Reply(302, b"", {"Location": "https://sso.example.com/login?x=y"}),
-        "HTTP 302: redirects to https://sso.example",
+        "HTTP 302: redirects to a log-in, https://sso.example.com/login; is this the base",
+    ),
+    (Reply(302, b"", {"Location": "/prom/api/v1/query"}), "HTTP 302: redirects to http://127.0.0.1:"),
+    (Reply(301, b""), "HTTP 301: redirects and does not say where to"),
+    (
+        Reply(200, b"# HELP vllm:num_requests_running x\n"),
+        "the answer is not JSON, it starts with '# HELP vllm:num_requests_running x'; this is an exporter",
     ),
     (Reply(200, b"<!DOCTYPE html><html>Sign in"), "the answer is not JSON, it starts with '<!DOCTYPE html"),
     (Reply(200, b""), "the answer is not JSON"),
@@ -194,6 +203,37 @@ def test_nobody_there(fake: FakePrometheus) -> None:
     pulled.pull()
     assert pulled.last_try()["error"].startswith("cannot connect: ")
     assert "Connection refused" in pulled.last_try()["error"]
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "words"),
+    [
+        ("http://prometheus.invalid:9090", {}, "cannot connect: "),
+        (
+            "https://127.0.0.1:9",
+            {"tls": {"ca_file": "/nowhere/ca.pem"}},
+            "`tls.ca_file` cannot be read: /nowhere/ca",
+        ),
+    ],
+)
+def test_what_is_wrong_before_any_answer_is_named(
+    fake: FakePrometheus, url: str, more: dict[str, Any], words: str
+) -> None:
+    target = Target.model_validate({"kind": "prometheus", "name": "prom", "url": url, **more})
+    pulled = Pulled(target, clock=fake.clock)
+    pulled.pull()
+    assert pulled.last_try()["error"].startswith(words)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 422])
+def test_a_server_that_quotes_the_token_shows_it_to_nobody(fake: FakePrometheus, status: int) -> None:
+    token = "sk-verysecret-0123456789"
+    fake.wrong = lambda asked: Reply(status, f"bad: {asked.headers['authorization']}".encode())
+    pulled = pulled_from(fake).again(bearer_token=SecretStr(token))
+    pulled.pull()
+    assert "bad: " in pulled.last_try()["error"]
+    assert token not in pulled.last_try()["error"]
+    assert ("refused" in pulled.last_try()["error"]) == (status == 401)
 
 
 def test_a_proxy_that_takes_no_post_is_asked_by_get(fake: FakePrometheus) -> None:
