@@ -47,7 +47,7 @@ PLACE_EVERY_SECONDS = 60.0
 PLACE_DELAY_SECONDS = 5.0
 """The first time after the first answers."""
 
-STOP_SECONDS = 3.0
+STOP_SECONDS = 2.5
 """Ctrl-C must end the process within 5 s, open pages and the store's last write included."""
 
 STALLED_INTERVALS = 3
