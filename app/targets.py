@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,12 +17,13 @@ from collectors.http_sd import HttpSd
 from collectors.kubernetes_sd import KubernetesSd
 from collectors.prometheus_sd import PrometheusSd
 from collectors.target import PROMETHEUS, Target
+from collectors.target_groups import capped
 from collectors.target_source import LIST_TIMEOUT_SECONDS, TargetSource
 
 log = logging.getLogger("infermeter")
 
 MOST_TOLD = 1000
-"""Problems remembered as told: more than there can be at once, but not all that ever were."""
+"""Problems remembered as told though they are over: one that comes and goes is told once."""
 
 SHOWN_NAMES = 5
 """Of many targets in one message."""
@@ -124,7 +124,7 @@ class TargetList:
     _pulled: dict[str, dict[str, Target]] = field(default_factory=dict)
     _reported: tuple[list[Target], frozenset[str]] = ([], frozenset())
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _told: deque[str] | None = None
+    _told: dict[str, None] | None = None
 
     def __post_init__(self) -> None:
         self._looks = [_Look(source) for source in self.lists]
@@ -172,12 +172,14 @@ class TargetList:
         origins: dict[str, str] = {}
         problems = [problem for look in self._looks for problem in look.problems(now)]
         for origin, targets in groups:
+            doubles = []
             for target in targets:
                 other = by_name.setdefault(target.name, target)
                 if other is target:
                     origins[target.name] = origin
                 elif origin != "discovery":
-                    problems.append(f"{target.name} stands twice; the one at {other.shown_url} is used")
+                    doubles.append(f"{target.name} stands twice; the one at {other.shown_url} is used")
+            problems += capped(doubles)
         problems.extend(doubled(by_name.values(), self._pulled))
         for source, pulled in self._pulled.items():
             if taken := pulled.keys() & by_name.keys():
@@ -188,13 +190,14 @@ class TargetList:
         self.targets, self.origins, self.problems = list(by_name.values()), origins, problems
 
     def _tell(self) -> None:
-        if self._told is None:
-            self._told = deque(self.problems, maxlen=MOST_TOLD)
-            return
-        for problem in self.problems:
-            if problem not in self._told:
-                self._told.append(problem)
-                log.warning("%s", problem)
+        now = dict.fromkeys(self.problems)
+        if self._told is not None:
+            for problem in now:
+                if problem not in self._told:
+                    log.warning("%s", problem)
+            # Those of the moment are remembered, however many there are.
+            now = dict.fromkeys([*[told for told in self._told if told not in now][-MOST_TOLD:], *now])
+        self._told = now
 
     def by_interval(self) -> dict[float, list[Target]]:
         """The targets of each scrape round: all but Prometheus sources and what is pulled from them."""

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from collectors.durations import Duration
 from collectors.target import NVML, Target, TargetSettings
-from collectors.target_groups import ListError
+from collectors.target_groups import ListError, capped
 
 LIST_TIMEOUT_SECONDS = 10.0
 """How long one part of a list may take that comes over the network. Nothing waits for it but the list."""
@@ -116,11 +116,12 @@ class TargetSource(ABC):
         after: dict[str, Target] = {}
         for name, part in self._parts.items():
             problems += part.problems
-            for target in part.targets:
-                if after.setdefault(target.name, target) is not target:
-                    problems.append(
-                        f"{name}: {target.name} stands in another {self.part} too; that one is used"
-                    )
+            doubles = [
+                f"{name}: {target.name} stands in another {self.part} too; that one is used"
+                for target in part.targets
+                if after.setdefault(target.name, target) is not target
+            ]
+            problems += capped(doubles)
         self.targets, self.problems = list(after.values()), problems
         self.settled = all(part.ever_read for part in self._parts.values())
         return Changes(

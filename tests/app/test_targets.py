@@ -1,5 +1,6 @@
 """The target list: what stands in it, what of it is told, and that no list holds up another."""
 
+import json
 import logging
 import threading
 from collections.abc import Iterator
@@ -49,6 +50,35 @@ def test_what_is_wrong_at_the_start_is_left_to_the_caller_to_tell(
     targets.refresh(NOW)
     assert targets.problems == [f"no file matches {tmp_path}/none.json"]
     assert caplog.records == []
+
+
+def test_thousands_of_doubled_targets_are_told_once_and_in_a_few_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text("[]")
+    again = FileList(files=[str(path)])
+    targets = TargetList(Config(), [FileSd(again), FileSd(again)])
+    targets.refresh(NOW)
+    path.write_text(json.dumps([{"targets": [f"gpu-{number}:9400" for number in range(3000)]}]))
+    for _ in range(3):
+        targets.refresh(NOW)
+    assert len(targets.targets) == 3000
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0] == "gpu-0:9400 stands twice; the one at http://gpu-0:9400/metrics is used"
+    assert told[20:] == ["and 2980 more like these"]
+
+
+def test_more_problems_than_are_remembered_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    targets = TargetList(Config(), [FileSd(FileList(files=[f"{tmp_path}/*.json"]))])
+    targets.refresh(NOW)
+    for number in range(1500):
+        (tmp_path / f"{number}.json").write_text("[{")
+    for _ in range(3):
+        targets.refresh(NOW)
+    assert len(caplog.records) == 1500
 
 
 def target(name: str, **settings: object) -> Target:
