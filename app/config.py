@@ -25,6 +25,7 @@ from collectors.file_sd import FileList
 from collectors.hiding import hide
 from collectors.http_sd import HttpList
 from collectors.kubernetes_sd import KubernetesList
+from collectors.plain_files import read_plain_file
 from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
 from collectors.prometheus_sd import PrometheusList
 from collectors.settings import Pace, Settings, with_pace
@@ -290,8 +291,8 @@ def _unreadable(file: str) -> str | None:
     if not file:
         return "the value is empty"
     try:
-        with Path(file).open("rb"):
-            return None
+        read_plain_file(file, 16 * MEBIBYTE)
+        return None
     except OSError as error:
         return f"{file} cannot be read: {error.strerror}"
     except ValueError:  # a NUL in the name

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from pydantic import Field, field_validator
 
+from collectors.fetch import BODY_LIMIT
+from collectors.plain_files import read_plain_file
 from collectors.target import Target
 from collectors.target_groups import ListError, content_of, groups, targets_of
 from collectors.target_source import ListSettings, PartGoneError, TargetSource
@@ -86,7 +88,7 @@ class _Read(NamedTuple):
 
 def _read(path: str, identity: tuple[int, int, int], settings: FileList) -> _Read:
     try:
-        return _Read(identity, *read_targets(Path(path).read_bytes(), path, settings))
+        return _Read(identity, *read_targets(read_plain_file(path, BODY_LIMIT), path, settings))
     except ListError as error:
         return _Read(identity, [], [], str(error))
 

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from collectors.plain_files import read_plain_file
 from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, ProbeSettings
 from collectors.prometheus.settings import PrometheusSettings
 from collectors.settings import Pace, Settings, with_pace
@@ -46,6 +47,9 @@ NVML_URL = "nvml://localhost"
 """The GPUs of this machine have no URL; what stands for it in the store and on the pages."""
 
 _GPU = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+|[^\s/]+/[0-9]+")
+SECRET_LIMIT = 64 * 1024
+"""More than any token has."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _NOT_OF_NVML = ("basic_auth", "bearer_token", "bearer_token_file", "tls", "model",
@@ -342,7 +346,7 @@ def read_secret_file(path: str) -> str:
     Raises TargetSecretError, naming the file, when it cannot be read or is empty.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8").strip("\r\n")
+        text = read_plain_file(path, SECRET_LIMIT).decode("utf-8").strip("\r\n")
     except OSError as error:
         raise TargetSecretError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
