@@ -51,6 +51,7 @@ class Backoff:
     """The targets that cannot be reached at the moment."""
 
     waiting: dict[str, Waiting] = field(default_factory=dict)
+    _prune_at: int = _PRUNE_AT
 
     def is_due(self, target: Target, now: float) -> bool:
         """Whether a target is to be asked. One whose entry in the list has changed is."""
@@ -73,8 +74,10 @@ class Backoff:
         failures = found.failures + 1 if found is not None else 1
         pause = pause_seconds(failures, target.interval_seconds)
         self.waiting[target.name] = Waiting(target, failures, now + pause)
-        if len(self.waiting) > _PRUNE_AT:
+        if len(self.waiting) > self._prune_at:
             self.waiting = {
                 name: one for name, one in self.waiting.items() if now - one.until < _FORGET_SECONDS
             }
+            # Of thousands that wait all the same, looking through all at each failure would take seconds.
+            self._prune_at = max(_PRUNE_AT, 2 * len(self.waiting))
         return pause if pause > target.interval_seconds else None
