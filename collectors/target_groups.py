@@ -185,5 +185,8 @@ def shown(text: object) -> str:
 
 def _first_words(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    reason = first.get("ctx", {}).get("error", first["msg"])
+    context = first.get("ctx", {})
+    reason = context.get("error", first["msg"])
+    if first["type"] == "string_too_long":
+        reason = f"longer than {context['max_length']} characters"
     return f"{'.'.join(str(step) for step in first['loc'])}: {reason}"

@@ -14,6 +14,7 @@ SECRET_WORDS = ("key", "token", "secret", "pass", "pwd", "auth", "sig", "credent
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 _HOST_LABEL = re.compile(r"\w([\w-]{0,61}\w)?")
+_PORT_TOO_HIGH = re.compile(r"://[^/?#@]*:[0-9]{5,}(?:[/?#]|$)")
 _UNFIT = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 
 
@@ -34,6 +35,8 @@ def checked_url(value: str, default_path: str = DEFAULT_PATH) -> str:
         raise ValueError("holds a space or a control character; write it as %20 (or %0A …)")
     parts = _split(value)
     if parts is None:
+        if _PORT_TOO_HIGH.search(value):
+            raise ValueError("has a port over 65535; write the exporter's own port")
         raise ValueError("cannot be read; write it like http://gpu-node-1:9400/metrics")
     if parts.username is not None:
         raise ValueError("holds a user name or a password; take them out (`basic_auth` is their place)")

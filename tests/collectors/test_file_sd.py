@@ -151,7 +151,7 @@ def test_addresses_that_are_none_are_left_out_and_named() -> None:
         f"group 1, http://h/metrics: {cure}",
         f"group 1, h:1/metrics: {cure}",
         f"group 1, one entry: {cure}",
-        "group 1, h:99999: url: cannot be read; write it like http://gpu-node-1:9400/metrics",
+        "group 1, h:99999: url: has a port over 65535; write the exporter's own port",
         f"group 1, one entry: {cure}",
     ]
 
@@ -356,3 +356,10 @@ def test_a_list_in_a_folder_that_may_not_be_entered_is_a_problem_and_no_crash(
     listed.refresh(datetime(2026, 11, 30))
     (problem,) = listed.problems
     assert problem.startswith(f"{tmp_path}/a.json: cannot be read: Permission denied; it gives no targets")
+
+
+def test_a_path_too_long_for_a_name_leaves_the_target_out_and_says_so() -> None:
+    labels = {"__metrics_path__": "/" + "x" * 300}
+    targets, problems = targets_of([{"targets": ["h:1"], "labels": labels}, {"targets": ["h:2"]}])
+    assert [target.name for target in targets] == ["h:2"]
+    assert problems == ["group 1, h:1: name: longer than 200 characters"]

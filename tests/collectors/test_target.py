@@ -57,7 +57,7 @@ def test_a_url_without_a_path_means_metrics(written: str, url: str) -> None:
         ("http://ho st/", "holds a space or a control character; write it as %20 (or %0A …)"),
         ("http:///metrics", "cannot be read; write it like http://gpu-node-1:9400/metrics"),
         ("http://host:port/", "cannot be read; write it like http://gpu-node-1:9400/metrics"),
-        ("http://host:99999/", "cannot be read; write it like http://gpu-node-1:9400/metrics"),
+        ("http://host:99999/", "has a port over 65535; write the exporter's own port"),
         (f"http://me:{SECRET}#x@host", "cannot be read; write it like http://gpu-node-1:9400/metrics"),
     ],
 )
