@@ -93,9 +93,11 @@ def _pages(
         if page.get("kind") != "PodList" or not isinstance(items or [], list) or not isinstance(meta, dict):
             raise ListError("the answer is no list of pods; is this a Kubernetes API?")
         yield from (item for item in items or [] if isinstance(item, dict))
-        token = meta.get("continue")
+        before, token = token, meta.get("continue")
         if not token or not isinstance(token, str):
             return
+        if token == before:
+            raise ListError("the API server gives the same page of the list again and again")
 
 
 def _page(

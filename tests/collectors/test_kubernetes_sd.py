@@ -129,6 +129,10 @@ def test_a_page_that_has_expired_begins_the_list_anew(server: ListServer, kubeco
             Answer(status=302, headers={"Location": "http://127.0.0.1:9/"}),
             "HTTP 302; the API server redirects, which is not followed",
         ),
+        (
+            as_json(pod_list(pod("vllm-0", ("metrics", 8000)), token="same")),
+            "the API server gives the same page of the list again and again",
+        ),
         (Answer(b"<html>"), "the answer is no list of pods; is this a Kubernetes API?"),
         (Answer(b"[]"), "the answer is no list of pods; is this a Kubernetes API?"),
         (
