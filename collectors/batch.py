@@ -56,6 +56,7 @@ class Memory(Protocol):
     accounts: dict[AccountKey, usage.Account]
     identities: Identities
     describes: bool
+    appeared_after: datetime | None
 
 
 class _Counted(NamedTuple):
@@ -235,6 +236,8 @@ class Batch:
         if last is None and series not in self.gone:
             last = self.before.lasts.get(series)
         since = zero_since.get((series.replica, series.model))
+        if since is not None and self.before.appeared_after is not None:
+            since = min(since, self.before.appeared_after)
         return _Counted(histogram, series, last, increase(last, histogram, ts, since))
 
     def _histogram(self, ts: datetime, step: Increase, of: _Counted, counting: Counting) -> None:

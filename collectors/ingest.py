@@ -57,6 +57,9 @@ class Ingest:
     watches: dict[str, Watch] = field(default_factory=dict)
     accounts: dict[AccountKey, usage.Account] = field(default_factory=dict)
     identities: Identities = field(default_factory=Identities)
+    appeared_after: datetime | None = None
+    """While a batch is written whose histograms were not looked for before: those seen for the first time may
+    be there since this time, and not only since the scrape before. (As a Prometheus is pulled.)"""
     listed: frozenset[str] = frozenset()
     """The names in the target list, as last stored."""
 

@@ -49,6 +49,8 @@ class Stretch(NamedTuple):
     size: int
     """Bytes of all answers."""
     notes: tuple[str, ...]
+    appeared_after_ms: int | None = None
+    """When names are asked for that are new: no target had them at this time."""
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Fetcher:
     _names_wait: float = NAMES_EVERY_SECONDS[0]
     _named: tuple[int, int] = (0, 0)
     """From when to when names were looked up."""
+    _appeared_after: int | None = None
     _jobs: set[str] = field(default_factory=set)
     _partial: int = 0
 
@@ -136,7 +139,8 @@ class Fetcher:
         self._fit((end_ms - begin_ms) / 1000, samples)
         if found.pairs:
             notes += (f"{found.pairs} targets are shown by an HA pair, one replica of each is read",)
-        return Stretch(end_ms, found, samples, sum(answer.size for answer in answers), notes + found.odd)
+        size = sum(answer.size for answer in answers)
+        return Stretch(end_ms, found, samples, size, notes + found.odd, self._appeared_after)
 
     @property
     def _matchers(self) -> str:
@@ -145,6 +149,7 @@ class Fetcher:
     def _know_names(self, begin_ms: int, end_ms: int) -> int:
         """Look the names up when it is time. From where on to read: earlier when there are new ones, whose
         targets may have begun since the last look."""
+        self._appeared_after = None
         covered = begin_ms >= self._named[0] and (end_ms <= self._named[1] or not self.of_past)
         if covered and abs(end_ms - self._named[1]) < self._names_wait * 1000:
             return begin_ms
@@ -159,7 +164,10 @@ class Fetcher:
         looked_up_to = self._named[1]
         self._named = (begin_ms, end_ms)
         self._longest, self._parts = min(2 * self._longest, LONGEST_SECONDS), max(self._parts // 2, 1)
-        return min(begin_ms, looked_up_to) if fresh and looked_up_to and not self.of_past else begin_ms
+        if not fresh or not looked_up_to or self.of_past:
+            return begin_ms
+        self._appeared_after = looked_up_to
+        return min(begin_ms, looked_up_to)
 
     def _warned(self, answers: list[Answer]) -> tuple[str, ...]:
         warnings = tuple(dict.fromkeys(warning for answer in answers for warning in answer.warnings))

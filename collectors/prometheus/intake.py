@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from collectors.batch import Scraped
 from collectors.fetch import Fetched
@@ -82,14 +83,19 @@ class Intake:
         also: Also,
         *,
         ending: bool = False,
+        appeared_after: datetime | None = None,
     ) -> None:
         """Read the scrapes, oldest first, and write them in one transaction with what `also` writes.
 
-        `ending`: none follows.
+        `ending`: none follows. `appeared_after`: the names of histograms seen for the first time are younger.
         """
         batch = await thread.run(self._read, ingest, targets, scrapes)
         async with self.committing:
-            await asyncio.to_thread(ingest.commit, batch, also, ending=ending)
+            ingest.appeared_after = appeared_after
+            try:
+                await asyncio.to_thread(ingest.commit, batch, also, ending=ending)
+            finally:
+                ingest.appeared_after = None
 
     async def prime(
         self,

@@ -23,7 +23,7 @@ from collectors.prometheus.fetch import BACK_OFF_SECONDS, Fetcher, Stretch
 from collectors.prometheus.intake import Intake, Listed
 from collectors.prometheus.own_thread import OwnThread
 from collectors.prometheus.past import Past
-from collectors.prometheus.progress import milliseconds
+from collectors.prometheus.progress import milliseconds, moment
 from collectors.prometheus.refusals import ApiError
 from collectors.prometheus.settings import PrometheusSettings
 from collectors.reading import Reading
@@ -216,7 +216,11 @@ class Puller:
             progress.note_pulled(writer, self.source.name, part, intake.identities)
 
         if fresh:
-            await intake.store(self.ingest, self._thread, fresh, intake.targets, also)
+            appeared = stretch.appeared_after_ms
+            await intake.store(
+                self.ingest, self._thread, fresh, intake.targets, also,
+                appeared_after=None if appeared is None else moment(appeared),
+            )  # fmt: skip
             self._last_ms.update((intake.name(scrape.identity), scrape.ts_ms) for scrape in fresh)
         self._cut_ms = max(self._cut_ms or 0, stretch.end_ms)
 

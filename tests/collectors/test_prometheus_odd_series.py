@@ -8,7 +8,7 @@ import pytest
 
 from collectors.exposition import parse
 from tests.collectors.fake_prometheus import FakePrometheus, fake_prometheus
-from tests.collectors.pulling import STEP, Pulled, engine, pulled_from
+from tests.collectors.pulling import STEP, Pulled, counted, engine, pulled_from
 
 ENGINES = ("a:8000", "b:8000")
 
@@ -79,3 +79,22 @@ def test_what_is_pushed_with_a_job_alone_is_read(fake: FakePrometheus) -> None:
         fake._add("vllm:prompt_tokens_total", {"model_name": "m", "job": "pushed"}, fake.now, str(number))
         pulled.pull()
     assert last_prompts(pulled) == {"pushed/-": 3.0}
+
+
+def test_a_histogram_whose_name_is_new_covers_the_time_since_the_names_were_looked_up(
+    fake: FakePrometheus,
+) -> None:
+    """Names are looked up each minute: a rate must not be that of a minute in 10 s."""
+    pulled = pulled_from(fake)
+    for number in range(60):
+        body = engine(number)
+        if number < 40:
+            body = b"\n".join(line for line in body.split(b"\n") if b"time_to_first" not in line)
+        fake.now += STEP
+        fake.scrape("vllm", "a:8000", body)
+        pulled.pull()
+    first, *others = pulled.rows("engine_histogram")
+    # Its increase is that since scrape 39, from 0; it was looked for a minute before.
+    assert first["interval_seconds"] == 60.0
+    assert {row["interval_seconds"] for row in others} == {STEP}
+    assert counted(pulled) == [59.0, 2 * 59.0, 3 * 59.0]
