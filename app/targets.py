@@ -162,6 +162,7 @@ class TargetList:
         with self._lock:
             self._pulled[source] = dict(targets)
             self._put_together(None)
+        self._tell()
 
     def _put_together(self, now: datetime | None) -> None:
         # Before the targets are looked at: a list that settles in between must not seem to have lost them.

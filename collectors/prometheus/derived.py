@@ -11,6 +11,10 @@ from collectors.prometheus.upstream import FEDERATED, Identity
 from collectors.target import Target
 
 NAME_CAP = 180
+
+USUAL_SCRAPE_SECONDS = 60.0
+"""Prometheus' default `scrape_interval`. A target is not stale while its own is not known."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -61,7 +65,10 @@ class Names:
 
 def derived(source: Target, identity: Identity, name: str, scrape_seconds: float | None) -> Target:
     """The target as the list, the store and the pages have it. Its URL is the source's: that is where it is
-    read. Its interval is how old its newest row may be when all is well: a scrape, a pull and the lag."""
+    read. Its interval is how old its newest row may be when all is well: a scrape, a pull and the lag.
+    `scrape_seconds`: None until it was seen twice."""
+    if scrape_seconds is None:
+        scrape_seconds = USUAL_SCRAPE_SECONDS
     labels = dict(identity)
     project = labels.pop("project", None) or source.project
     environment = labels.pop("environment", None) or source.environment
@@ -70,7 +77,7 @@ def derived(source: Target, identity: Identity, name: str, scrape_seconds: float
         update={
             "name": name, "kind": "auto", "prometheus": None, "labels": {**source.labels, **labels},
             "project": project, "environment": environment,
-            "interval_seconds": round(max(source.interval_seconds, scrape_seconds or 0.0) + lag, 3),
+            "interval_seconds": round(max(source.interval_seconds, scrape_seconds) + lag, 3),
             "basic_auth": None, "bearer_token": None, "bearer_token_file": None,
         }
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +20,10 @@ from collectors.target import Target
 
 BEFORE_MS = 120_000
 """Where to look for the scrape before the first one: its buckets are what the first increase counts from."""
+
+SHORTER = 0.8
+"""A scrape interval is another one when it is under this part of what was seen before: scrapes jitter, and after
+a gap the first one looks long."""
 
 COULD_NOT = "Prometheus could not scrape it"
 NOTHING = "Prometheus has no metric of it that infermeter knows"
@@ -40,8 +45,10 @@ class Intake:
     """Target → its labels at the source."""
     targets: dict[str, Target] = field(default_factory=dict)
     """Those that the source shows now."""
-    _paced: set[str] = field(default_factory=set)
-    """Those whose scrape interval was seen."""
+    _paces: dict[str, float] = field(default_factory=dict)
+    """The shortest scrape interval seen of each, seconds."""
+    _newest_ms: dict[Identity, int] = field(default_factory=dict)
+    """The newest scrape that this process has seen."""
 
     def name(self, identity: Identity) -> str:
         """The name of an upstream target."""
@@ -56,22 +63,38 @@ class Intake:
     async def list_new(self, stretch: Stretch, fetcher: Fetcher) -> None:
         """Have those listed that stand there for the first time, and those whose pace is known only now."""
         changed = {}
+        intervals = self._intervals(stretch)
         for identity in {scrape.identity for scrape in stretch.found.scrapes}:
-            name, seconds = self.name(identity), stretch.found.intervals.get(identity)
-            if name not in self.targets or (seconds is not None and name not in self._paced):
+            name, seconds = self.name(identity), intervals.get(identity)
+            paced = seconds is not None and seconds < SHORTER * self._paces.get(name, math.inf)
+            if name not in self.targets or paced:
                 changed[name] = self.derived(identity, seconds)
                 fetcher.known.add(identity)
                 if seconds is not None:
-                    self._paced.add(name)
+                    self._paces[name] = seconds
         if any(self.targets.get(name) != target for name, target in changed.items()):
             self.targets.update(changed)
             await self.listed(self.targets, {})
 
+    def _intervals(self, stretch: Stretch) -> dict[Identity, float]:
+        """Seconds between the scrapes of a target, the last one of the stretch before counted: a target that
+        is scraped less often than we pull is never twice in one."""
+        found = dict(stretch.found.intervals)
+        for scrape in stretch.found.scrapes:
+            before = self._newest_ms.get(scrape.identity)
+            if before is None or scrape.ts_ms > before:
+                self._newest_ms[scrape.identity] = scrape.ts_ms
+                if before is not None:
+                    found.setdefault(scrape.identity, (scrape.ts_ms - before) / 1000)
+        return found
+
     def drop(self, name: str, fetcher: Fetcher) -> None:
         """A target that is gone."""
         del self.targets[name]
-        self._paced.discard(name)
-        fetcher.known.discard(self.identities.pop(name))
+        self._paces.pop(name, None)
+        identity = self.identities.pop(name)
+        self._newest_ms.pop(identity, None)
+        fetcher.known.discard(identity)
         self.names.forget(name)
 
     async def store(

@@ -98,3 +98,23 @@ def test_a_histogram_whose_name_is_new_covers_the_time_since_the_names_were_look
     assert first["interval_seconds"] == 60.0
     assert {row["interval_seconds"] for row in others} == {STEP}
     assert counted(pulled) == [59.0, 2 * 59.0, 3 * 59.0]
+
+
+@pytest.mark.parametrize(("every", "interval"), [(1, 10.0), (3, 30.0), (6, 60.0)])
+def test_a_target_that_is_scraped_less_often_than_we_pull_is_not_stale(
+    fake: FakePrometheus, every: int, interval: float
+) -> None:
+    pulled = pulled_from(fake)  # every 10 s, without lag
+    shown = []
+    for number in range(20):
+        fake.now += STEP
+        if number % every == 0:
+            fake.scrape("vllm", "a:8000", engine(number))
+        pulled.pull()
+        if (target := pulled.puller.intake.targets.get("vllm/a:8000")) is not None:
+            shown.append(target.interval_seconds)
+    assert shown[0] == 60.0  # Prometheus' default, until it was seen twice
+    assert shown[-1] == interval
+    assert len(set(shown)) <= 2
+    again = pulled.again()
+    assert again.puller.intake.targets["vllm/a:8000"].interval_seconds == 60.0

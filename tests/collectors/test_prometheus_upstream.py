@@ -149,7 +149,8 @@ class TestDerived:
         assert (target.project, target.environment, target.kind) == ("search", "prod", "auto")
         assert target.labels == {"cluster": "c", "instance": "a:1", "job": "v"}
         assert target.interval_seconds == 35.0
-        assert derived(prom, self.IDENTITY, "v/a:1", None).interval_seconds == 15.0
+        # Not known yet: Prometheus' default, a minute.
+        assert derived(prom, self.IDENTITY, "v/a:1", None).interval_seconds == 65.0
         assert target.url == "http://prom:9090"
 
 
