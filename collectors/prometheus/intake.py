@@ -22,8 +22,8 @@ BEFORE_MS = 120_000
 """Where to look for the scrape before the first one: its buckets are what the first increase counts from."""
 
 SHORTER = 0.8
-"""A scrape interval is another one when it is under this part of what was seen before: scrapes jitter, and after
-a gap the first one looks long."""
+"""A scrape interval is another one when it is under this part of what was seen before: scrapes jitter, and
+after a gap the first one looks long."""
 
 COULD_NOT = "Prometheus could not scrape it"
 NOTHING = "Prometheus has no metric of it that infermeter knows"
