@@ -93,7 +93,7 @@ class Ingest:
         primed = self.accounts
         self.accounts = {}
         self._restore_accounts(at - UNWRITTEN_AT_MOST, at)
-        self.accounts = primed | {key: self.accounts[key] for key in primed.keys() & self.accounts.keys()}
+        self.accounts = primed | self.accounts  # a gateway that was not primed was there all the same
 
     def _restore_accounts(self, since: datetime | None = None, until: datetime | None = None) -> None:
         for target, replica, *names, ts, prompt, cached, generation, requests, spend in self.store.query_rows(

@@ -353,3 +353,21 @@ def test_a_sum_that_loses_a_part_is_not_counted_again() -> None:
         gateway(ingest, 10 * i, UsageCounter(SEARCH, prompt), engines=[row])
     gateway(ingest, 200, UsageCounter(SEARCH, 900_010), engines=[row])
     assert prompt_tokens(store, "gate") == 10 + 10
+
+
+@pytest.mark.parametrize("primed", [True, False])
+def test_what_follows_a_row_is_counted_on_from_it_when_the_past_is_read(primed: bool) -> None:
+    store = Store.open()
+    before = fresh(store)
+    for i in range(9):
+        gateway(before, 10 * i, UsageCounter(SEARCH, 1000 + i))
+    assert prompt_tokens(store, "gate") < 8  # what was used last stands in no row yet
+    of_past = Ingest(store, describes=False)
+    if primed:
+        engine_row = EngineSample("litellm", "gateway", "", "qwen")
+        usage = (UsageCounter(SEARCH, 1008),)
+        reading = Reading("litellm", "gateway", [], [engine_row], [], 1, 0, 0, (), usage=usage)
+        of_past.prime([Scraped(GATEWAY, at(80), Fetched(200, b"x", 0.01, None), reading, None)])
+    of_past.resume_usage(at(80))
+    gateway(of_past, 300, UsageCounter(SEARCH, 1020))
+    assert prompt_tokens(store, "gate") == 20
