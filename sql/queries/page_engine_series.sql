@@ -36,7 +36,7 @@ SELECT
     / sum(seconds) FILTER (generation IS NOT NULL AND generation_before IS NOT NULL AND seconds <= $lead)
     AS generation_tokens_per_second,
   sum(CASE WHEN preempted >= preempted_before THEN preempted - preempted_before ELSE preempted END)
-    FILTER (preempted IS NOT NULL AND preempted_before IS NOT NULL) AS preemptions
+    FILTER (preempted IS NOT NULL AND preempted_before IS NOT NULL AND seconds <= $lead) AS preemptions
 FROM samples
 WHERE ts >= $from_ts
 GROUP BY ALL
