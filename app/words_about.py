@@ -131,8 +131,8 @@ ABOUT: dict[str, tuple[str, str]] = {
         ),
     ),
     "mean_only": (
-        "{engine} counts requests and their seconds, without buckets: a mean, no percentile.",
-        "{engine} 仅统计请求数与总耗时，没有分桶：只有平均值，没有分位数。",
+        "{engine} gives a sum and a count, no buckets: a mean, and no percentile.",
+        "{engine} 只提供总和与计数，没有分桶：只有平均值，没有分位数。",
     ),
     "about_queue": (
         (
@@ -261,6 +261,10 @@ ABOUT: dict[str, tuple[str, str]] = {
     "no_requests_in_window": (
         "No request finished its first token in this time, so there is no latency to show.",
         "本时段没有请求产出首 token，无延迟可显示。",
+    ),
+    "ttft_by_probe": (
+        "A target of kind `probe` measures it from outside.",
+        "可用 `probe` 类目标从外部测量。",
     ),
     "metric_not_measured": ("{target} does not export this histogram.", "{target} 未导出此直方图。"),
     "no_samples_in_window": ("No sample in this time.", "本时段没有样本。"),

@@ -111,14 +111,14 @@ def _percentiles(
     whole = next(iter(sums.values()), None)
     if whole is None:
         parts.panel(at.say(f"metric_{metric}"), "", at.say(f"about_{metric}"))
-        st.markdown(
-            f":gray[{form.UNKNOWN} {at.say('metric_not_measured', target=form.plain(row['target']))}]"
-        )
+        missing = at.say("metric_not_measured", target=form.plain(row["target"]))
+        cure = f" {at.say('ttft_by_probe')}" if metric == "ttft" else ""
+        st.markdown(f":gray[{form.UNKNOWN} {missing}{cure}]")
         return
     if whole.mean_only:
         _mean(at, rows, whole, metric, step, row, around)
         return
-    readings = {name: latency.read(name, *whole) for name in latency.QUANTILES}
+    readings = {name: latency.read(name, whole) for name in latency.QUANTILES}
     said = " · ".join(f"{name} {reading.text}" for name, reading in readings.items())
     n = form.count(readings["p50"].requests)
     parts.panel(at.say(f"metric_{metric}"), f"{said} · n {n}", _about(at, metric, readings))

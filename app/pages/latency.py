@@ -8,7 +8,7 @@ mean and no percentile: the mean is shown and named as one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -62,8 +62,9 @@ class Sums(NamedTuple):
     edges: list[float]
     increases: list[float]
     """Of the cumulative buckets, one per edge."""
-    seconds: float | None
-    """What the requests took together; None where that is not known."""
+    seconds: float | None = None
+    """What `timed` requests took together; None where that is not known of any."""
+    timed: float | None = None
 
     @property
     def mean_only(self) -> bool:
@@ -72,24 +73,21 @@ class Sums(NamedTuple):
 
     @property
     def mean(self) -> float | None:
-        """Seconds a request; None without requests."""
-        requests = self.increases[-1] if self.increases else 0.0
-        return self.seconds / requests if self.seconds is not None and requests > 0 else None
+        """Seconds a request; None without requests whose time is known."""
+        return self.seconds / self.timed if self.seconds is not None and self.timed else None
 
 
-def read(
-    quantile: str, edges: Sequence[float], increases: Sequence[float], seconds: float | None = None
-) -> Reading:
+def read(quantile: str, sums: Sums) -> Reading:
     """A percentile (`p50`, `p95`, `p99`) of increases of cumulative buckets; the mean where the only bucket
     is +Inf."""
-    requests = increases[-1] if increases else 0.0
+    requests = sums.increases[-1] if sums.increases else 0.0
     needed = NEEDED[quantile]
     nothing = Reading(None, None, None, None, requests, needed)
-    if len(edges) == 1:
-        return nothing._replace(mean=Sums(list(edges), list(increases), seconds).mean)
+    if sums.mean_only:
+        return nothing._replace(mean=sums.mean)
     if requests < needed:
         return nothing
-    found = histogram_quantile(QUANTILES[quantile], edges, increases)
+    found = histogram_quantile(QUANTILES[quantile], sums.edges, sums.increases)
     if found.value is None:
         past = found.lo is not None and math.isinf(found.hi)
         return nothing._replace(beyond=found.lo) if past else nothing
@@ -105,16 +103,24 @@ def total(rows: pl.DataFrame) -> dict[tuple[Any, ...], Sums]:
     sums: dict[tuple[Any, ...], dict[tuple[float, ...], Sums]] = {}
     for row in rows.iter_rows(named=True):
         by_edges = sums.setdefault(tuple(row[name] for name in KEY), {})
-        now = Sums(row["edges_seconds"], row["increases"], row["sum_seconds"])
+        now = sums_of(row)
         before = by_edges.get(tuple(now.edges))
         by_edges[tuple(now.edges)] = now if before is None else _added(before, now)
     return {key: max(by_edges.values(), key=lambda one: one.increases[-1]) for key, by_edges in sums.items()}
 
 
+def sums_of(row: Mapping[str, Any]) -> Sums:
+    """One row of `page_latency`."""
+    return Sums(row["edges_seconds"], row["increases"], row["sum_seconds"], row["timed"])
+
+
 def _added(a: Sums, b: Sums) -> Sums:
     increases = [one + other for one, other in zip(a.increases, b.increases, strict=True)]
-    known = a.seconds is not None and b.seconds is not None
-    return Sums(a.edges, increases, a.seconds + b.seconds if known else None)  # type: ignore[operator]
+    return Sums(a.edges, increases, _known_sum(a.seconds, b.seconds), _known_sum(a.timed, b.timed))
+
+
+def _known_sum(a: float | None, b: float | None) -> float | None:
+    return a if b is None else b if a is None else a + b
 
 
 def means(rows: pl.DataFrame) -> pl.DataFrame:
@@ -149,7 +155,7 @@ def series(rows: pl.DataFrame, quantiles: Sequence[str] = tuple(QUANTILES)) -> p
     for (ts,), step in rows.partition_by("ts", as_dict=True, maintain_order=True).items():
         for sums in total(step).values():
             for quantile in quantiles:
-                reading = read(quantile, *sums)
+                reading = read(quantile, sums)
                 low = reading.high / 2 if reading.low == 0 and reading.high else reading.low
                 found.append(
                     (

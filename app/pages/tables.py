@@ -32,7 +32,7 @@ def recent_p95(at: parts.Here, engines: pl.DataFrame) -> dict[tuple[Any, ...], l
         from_start=True,
     )
     return {
-        (target, replica, model): latency.read("p95", *sums)
+        (target, replica, model): latency.read("p95", sums)
         for (target, replica, model, _), sums in latency.total(rows).items()
     }
 
@@ -50,7 +50,7 @@ def trends(at: parts.Here, engines: pl.DataFrame) -> dict[tuple[Any, ...], list[
     )
     found: dict[tuple[Any, ...], list[float]] = {}
     for row in rows.iter_rows(named=True):
-        reading = latency.read("p95", row["edges_seconds"], row["increases"], row["sum_seconds"])
+        reading = latency.read("p95", latency.sums_of(row))
         value = next((one for one in (reading.beyond, reading.value, reading.mean) if one is not None), None)
         if value is not None:
             found.setdefault((row["target"], row["replica"], row["model"]), []).append(value)

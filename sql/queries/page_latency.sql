@@ -3,8 +3,8 @@
 -- parameters: targets (list), metrics (list of ttft, itl, …), from_ts, to_ts (UTC), step (seconds),
 --   origin (UTC, where steps start), max_interval (seconds).
 -- grain: target + replica + model + metric + edge set + step. increases[i] belongs to edges_seconds[i];
---   sum_seconds is what the requests of the step took together, NULL where a scrape did not say. +Inf as the only
---   edge: a mean and no percentile.
+--   sum_seconds is what the requests of the step took together, of those scrapes that said so, and timed how many
+--   requests these had: sum_seconds ÷ timed is the mean. +Inf as the only edge: a mean and no percentile.
 WITH bucket AS (
   SELECT
     target, replica, model, metric, edge_set_id,
@@ -20,13 +20,14 @@ WITH bucket AS (
 ), summed AS (
   SELECT
     target, replica, model, metric, edge_set_id, ts, place, sum(increase) AS increase,
-    CASE WHEN count(seconds) = count(*) THEN sum(seconds) END AS seconds
+    sum(seconds) AS seconds, sum(increase) FILTER (seconds IS NOT NULL) AS timed
   FROM bucket
   GROUP BY ALL
 )
 SELECT
   target, replica, model, metric, ts, any_value(e.edges_seconds) AS edges_seconds,
-  list(increase ORDER BY place) AS increases, any_value(seconds) AS sum_seconds
+  list(increase ORDER BY place) AS increases, any_value(seconds) AS sum_seconds,
+  arg_max(timed, place) AS timed
 FROM summed JOIN edge_set AS e USING (edge_set_id)
 GROUP BY target, replica, model, metric, edge_set_id, ts
 ORDER BY target, replica, model, metric, ts

@@ -43,7 +43,7 @@ def test_an_engine_without_buckets_shows_its_mean_and_says_so(store: Store, open
     assert "TTFT mean 820 ms (5 min, n 150)" in first_line(page)  # 30 scrapes of 5 requests
     text = text_of(page)
     assert "mean 820 ms · n " in text
-    assert any("TGI counts requests and their seconds" in one.value for one in page.caption)
+    assert any("TGI gives a sum and a count, no buckets" in one.value for one in page.caption)
 
 
 def test_an_engine_says_which_gpus_it_uses_and_how_that_is_known(store: Store, opened: Open) -> None:

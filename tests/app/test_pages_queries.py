@@ -139,7 +139,7 @@ def test_latency_adds_increases_per_step_and_leaves_out_first_sights_and_gaps(st
         "engine_histogram",
         [
             histogram(10, None, None),
-            histogram(20, [1.0, 2.0], 10.0, sum_increase_seconds=2.0),
+            histogram(20, [1.0, 2.0], 10.0),
             histogram(30, [3.0, 4.0], 10.0, sum_increase_seconds=3.0),
             histogram(400, [90.0, 99.0], 370.0),  # covers a gap: where in it the requests fell is not known
             histogram(410, [0.0, 1.0], 10.0),
@@ -155,9 +155,9 @@ def test_latency_adds_increases_per_step_and_leaves_out_first_sights_and_gaps(st
         origin=START,
         max_interval=120.0,
     )
-    assert rows.select("ts", "edges_seconds", "increases", "sum_seconds").rows() == [
-        (at(0), [0.5, inf], [4.0, 6.0], 5.0),
-        (at(300), [0.5, inf], [0.0, 1.0], None),
+    assert rows.select("ts", "edges_seconds", "increases", "sum_seconds", "timed").rows() == [
+        (at(0), [0.5, inf], [4.0, 6.0], 3.0, 4.0),
+        (at(300), [0.5, inf], [0.0, 1.0], None, None),
     ]
 
 
