@@ -7,6 +7,7 @@ line in `OWN_WAYS`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import aiohttp
@@ -35,12 +36,11 @@ class WayMaker(Protocol):
         """The way."""
 
 
-def own_ways() -> dict[str, WayMaker]:
-    """Kind → how its way is made; kinds that are not here are asked by GET."""
-    return {
-        "nvml": NvmlWay,
-        "probe": ProbeWay,
-    }
+OWN_WAYS: Mapping[str, WayMaker] = {
+    "nvml": NvmlWay,
+    "probe": ProbeWay,
+}
+"""Kind → how its way is made; kinds that are not here are asked by GET."""
 
 
 class Ways:
@@ -52,12 +52,11 @@ class Ways:
         self._session = session
         self._body_limit = body_limit
         self._store = store
-        self._makers: dict[str, WayMaker] = own_ways()
         self._ways: dict[str, Way] = {}
 
     async def fetch(self, target: Target, *, close: bool = False) -> Fetched:
         """Ask the target once. `close`: as in `collectors.fetch.fetch`."""
-        maker = self._makers.get(target.kind)
+        maker = OWN_WAYS.get(target.kind)
         if maker is None:
             return await fetch(self._session, target, body_limit=self._body_limit, close=close)
         way = self._ways.get(target.kind)
