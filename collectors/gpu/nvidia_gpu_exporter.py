@@ -21,6 +21,7 @@ from collectors.gpu.table import (
     FLAG,
     HERTZ,
     JOULE,
+    MILLIWATT,
     PERCENT,
     RATIO,
     WATT,
@@ -33,7 +34,6 @@ from collectors.plausible import GPU, GPU_BYTES
 from collectors.reading import GpuProcess
 from collectors.source import Layout, Rows, plain
 
-MILLIWATT = Unit(1, 1000, WATT.blank)
 SECONDS = Unit(1, 1, BITS.blank)
 _FLAGS_RANK = 2
 

@@ -14,15 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from collectors.gpu import nvml_words
-from collectors.gpu.entities import ABOUT, Device, GpuPlace, Unit, short_host
+from collectors.gpu.entities import ABOUT, Device, GpuPlace, short_host
 from collectors.gpu.layout import GpuLayout
-from collectors.gpu.table import BITS, BYTE, CELSIUS, MEGAHERTZ, MILLIJOULE, PERCENT, Named
+from collectors.gpu.table import BITS, BYTE, CELSIUS, MEGAHERTZ, MILLIJOULE, MILLIWATT, PERCENT, Named
 from collectors.plausible import GPU_BYTES
 from collectors.reading import GpuProcess, Reading
 from collectors.source import Families
 from collectors.support import Alias
-
-MILLIWATT = Unit(1, 1000, 2147483632.0)
 
 COLUMNS: Mapping[str, Sequence[Named]] = {
     "utilization_ratio": (Named("nvmlDeviceGetUtilizationRates.gpu", PERCENT),),
