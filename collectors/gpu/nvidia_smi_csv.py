@@ -15,19 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.gpu.printed import (
-    NO_PROFILER,
-    BadValueError,
+    NOT_PRINTED,
+    Columns,
     Notes,
     Who,
     gpu_sample,
     index_of,
     is_fault,
+    known_value,
     mask_of,
     pid_of,
     reading,
     said,
     text_of,
-    value_of,
 )
 from collectors.gpu.throttle import PREFIXES, REASONS
 from collectors.reading import GpuProcess, GpuSample, Reading
@@ -35,7 +35,7 @@ from collectors.source import Families
 from collectors.support import Alias
 from collectors.urls import DEFAULT_PATH
 
-COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
+COLUMNS: Columns = {
     "utilization_ratio": ("%", ("utilization.gpu",)),
     "memory_controller_ratio": ("%", ("utilization.memory",)),
     "memory_used_bytes": ("MiB", ("memory.used",)),
@@ -50,10 +50,12 @@ COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
     "memory_clock_hertz": ("MHz", ("clocks.current.memory", "clocks.mem")),
     "throttle_reasons": ("", tuple(f"{prefix}.active" for prefix in PREFIXES)),
 }
-"""Canonical column → the unit nvidia-smi uses, and its query fields; the first with a value counts."""
+"""The names are query fields."""
 _FLAGS = {f"{prefix}.{reason}": reason for prefix in PREFIXES for reason in REASONS}
 _MEASURED = {field for _, fields in COLUMNS.values() for field in fields} | _FLAGS.keys()
 _PROCESS_MEMORY = ("used_gpu_memory", "used_memory")
+_IDENTITY = {"uuid", "gpu_uuid", "pid", "name", "gpu_name", "index", "driver_version", "timestamp"}
+_KNOWN = _MEASURED | _IDENTITY
 
 _CELL = re.compile(r"([A-Za-z][A-Za-z0-9_.]{0,100})\s*(?:\[([^\[\]]{0,20})\])?")
 _SCANNED_BYTES = 2**18
@@ -102,9 +104,8 @@ class NvidiaSmiCsv:
         column: tuple(Alias(field, unit, "") for field in fields)
         for column, (unit, fields) in COLUMNS.items()
     }
-    impossible: Mapping[str, str] = dict.fromkeys(
-        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), NO_PROFILER
-    ) | {
+    impossible: Mapping[str, str] = {
+        **NOT_PRINTED,
         "energy_joules_total": "no query field tells it",
         "xid_last": "only NVML's events and the kernel log tell it",
     }
@@ -140,17 +141,7 @@ def _header(line: str) -> _Header | None:
     if len(cells) < len(found) or (not comma and "." not in first):
         return None
     names = tuple(cell[1].lower() for cell in cells)
-    known = _MEASURED | {
-        "uuid",
-        "gpu_uuid",
-        "pid",
-        "name",
-        "gpu_name",
-        "index",
-        "driver_version",
-        "timestamp",
-    }
-    if known.isdisjoint(names):
+    if _KNOWN.isdisjoint(names):
         return None
     return _Header(names, tuple(cell[2] or "" for cell in cells), tuple(cell[0] for cell in cells))
 
@@ -200,7 +191,7 @@ class _File:
             self._notes.add(f"{outside} lines stand outside of any table and are passed over")
         if self._repeated:
             self._notes.add("GPUs stand several times: of each the last row counts")
-        gpus = {(uuid, ""): self._sample(*last) for uuid, last in self._last.items()}
+        gpus = [self._sample(*last) for last in self._last.values()]
         processes = [
             process._replace(gpu_uuid=self._of_bus.get(process.gpu_uuid[1:].lower(), process.gpu_uuid))
             for process in self._processes.values()
@@ -244,7 +235,9 @@ class _File:
         for column, (unit, fields) in COLUMNS.items():
             for field in fields:
                 if field in row and values.get(column) is None:
-                    values[column] = self._value(column, row[field], units[field] or unit, field, who)
+                    values[column] = known_value(
+                        column, row[field], units[field] or unit, f"{field} of {who.uuid}", self._notes
+                    )
                     self._found.setdefault(column, spelled[field])
         if values.get("throttle_reasons") is None and (flags := [field for field in _FLAGS if field in row]):
             values["throttle_reasons"] = mask_of((_FLAGS[field], row[field]) for field in flags)
@@ -269,13 +262,6 @@ class _File:
             said(row.get("driver_version")),
         )  # fmt: skip
 
-    def _value(self, column: str, text: str, unit: str, field: str, who: Who) -> float | None:
-        try:
-            return value_of(column, text, unit)
-        except BadValueError as error:
-            self._notes.add(f"{field} of {who.uuid}: {error}, it is not known")
-            return None
-
     def _ill(self, row: Mapping[str, str], who: Who) -> None:
         for said_instead in dict.fromkeys(text for text in row.values() if is_fault(text)):
             self._notes.add(f"{who.uuid}: nvidia-smi shows {said_instead} in place of a value")
@@ -290,7 +276,9 @@ class _File:
         used = None
         for field in _PROCESS_MEMORY:
             if field in row and used is None:
-                used = self._value("memory_used_bytes", row[field], units[field] or "MiB", field, Who(uuid))
+                used = known_value(
+                    "memory_used_bytes", row[field], units[field] or "MiB", f"{field} of {uuid}", self._notes
+                )
         if (uuid, pid) in self._processes or len(self._processes) < ROWS_CAP:
             self._processes[uuid, pid] = GpuProcess(
                 uuid, "", pid, said(row.get("process_name")), None if used is None else int(used), "compute"

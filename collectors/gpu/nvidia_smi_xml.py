@@ -18,18 +18,19 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape, unescape
 
 from collectors.gpu.printed import (
-    NO_PROFILER,
-    BadValueError,
+    NOT_PRINTED,
+    Columns,
     Notes,
     Who,
     gpu_sample,
     is_fault,
+    known_value,
+    known_values,
     mask_of,
     pid_of,
     reading,
     said,
     text_of,
-    value_of,
 )
 from collectors.gpu.throttle import PREFIXES, REASONS
 from collectors.reading import GpuProcess, GpuSample, Reading
@@ -37,7 +38,7 @@ from collectors.source import Families
 from collectors.support import Alias
 from collectors.urls import DEFAULT_PATH
 
-COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
+COLUMNS: Columns = {
     "utilization_ratio": ("%", ("utilization/gpu_util",)),
     "memory_controller_ratio": ("%", ("utilization/memory_util",)),
     "memory_used_bytes": ("MiB", ("fb_memory_usage/used",)),
@@ -66,10 +67,12 @@ COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
     "sm_clock_hertz": ("MHz", ("clocks/sm_clock",)),
     "memory_clock_hertz": ("MHz", ("clocks/mem_clock",)),
 }
-"""Canonical column → unit where none is printed, and paths below `gpu`; the first with a value counts."""
-_OF_INSTANCE = tuple(
-    column for column in COLUMNS if column.startswith("memory_") and column.endswith("_bytes")
-)
+"""The names are paths below `gpu`."""
+_OF_INSTANCE: Columns = {
+    column: ways
+    for column, ways in COLUMNS.items()
+    if column.startswith("memory_") and column.endswith("_bytes")
+}
 _REASONS = tuple((prefix, f"{prefix.removesuffix('s')}_") for prefix in PREFIXES)
 _ROOT = re.compile(r"<nvidia_smi_log[\s>/]")
 _END = "</nvidia_smi_log>"
@@ -98,9 +101,8 @@ class NvidiaSmiXml:
             Alias("clocks_event_reasons/*", "", "since 535"), Alias("clocks_throttle_reasons/*", "", ""),
         ),
     }  # fmt: skip
-    impossible: Mapping[str, str] = dict.fromkeys(
-        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), NO_PROFILER
-    ) | {
+    impossible: Mapping[str, str] = {
+        **NOT_PRINTED,
         "energy_joules_total": "the document does not tell it",
         "xid_last": "only NVML's events and the kernel log tell it",
     }
@@ -132,8 +134,8 @@ class _Document:
         else:
             self._read_all(document)
         return reading(
-            NvidiaSmiXml.name, self._gpus, self._processes, lines=self._blocks, rejected=self._rejected,
-            yields=NvidiaSmiXml.yields, found=self._found, notes=self._notes,
+            NvidiaSmiXml.name, self._gpus.values(), self._processes, lines=self._blocks,
+            rejected=self._rejected, yields=NvidiaSmiXml.yields, found=self._found, notes=self._notes,
         )  # fmt: skip
 
     def _document(self, text: str) -> str | None:
@@ -206,7 +208,7 @@ class _Document:
                 self._process(process, uuid)
 
     def _card(self, gpu: ET.Element, who: Who) -> None:
-        values = self._values(gpu, tuple(COLUMNS), who)
+        values = self._values(gpu, COLUMNS, who)
         for element, prefix in _REASONS:
             shown = gpu.find(element)
             if shown is not None and values.get("throttle_reasons") is None:
@@ -232,20 +234,8 @@ class _Document:
         if (who.uuid, who.instance) not in self._gpus:
             self._keep(who, self._values(device, _OF_INSTANCE, who))
 
-    def _values(self, parent: ET.Element, columns: Sequence[str], who: Who) -> dict[str, float | None]:
-        values: dict[str, float | None] = {}
-        for column in columns:
-            unit, paths = COLUMNS[column]
-            for path in paths:
-                text = parent.findtext(path)
-                if text is None or values.get(column) is not None:
-                    continue
-                self._found.setdefault(column, path)
-                try:
-                    values[column] = value_of(column, text, unit)
-                except BadValueError as error:
-                    self._notes.add(f"{path} of {who.uuid}: {error}, it is not known")
-        return values
+    def _values(self, parent: ET.Element, columns: Columns, who: Who) -> dict[str, float | None]:
+        return known_values(columns, parent.findtext, who.uuid, self._found, self._notes)
 
     def _keep(self, who: Who, values: Mapping[str, float | None]) -> None:
         if len(self._gpus) < ROWS_CAP:
@@ -262,11 +252,8 @@ class _Document:
         if len(self._processes) >= ROWS_CAP:
             self._notes.add(f"processes past the first {ROWS_CAP} are left out")
             return
-        used = None
-        try:
-            used = value_of("memory_used_bytes", shown.findtext("used_memory") or "", "MiB")
-        except BadValueError as error:
-            self._notes.add(f"used_memory of process {pid}: {error}, it is not known")
+        text, of = shown.findtext("used_memory") or "", f"used_memory of process {pid}"
+        used = known_value("memory_used_bytes", text, "MiB", of, self._notes)
         kinds = said(shown.findtext("type")) or ""
         kind = "compute" if "C" in kinds else "graphics" if "G" in kinds else None
         instance = pid_of(shown.findtext("gpu_instance_id"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.exposition import LABEL_CAP
@@ -48,7 +48,13 @@ _FAULTS = frozenset(
 _PID_DIGITS = 18
 _SHOWN = 80
 MEASURES = frozenset(GPU)
-NO_PROFILER = "what only a profiler tells is not in this output"
+Columns = Mapping[str, tuple[str, Sequence[str]]]
+"""Canonical column → the unit where none is printed, and names; the first with a value counts."""
+NOT_PRINTED: Mapping[str, str] = dict.fromkeys(
+    ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"),
+    "what only a profiler tells is not in this output",
+)
+"""Canonical column → why no printed source tells it."""
 
 
 class BadValueError(ValueError):
@@ -108,6 +114,28 @@ def _mask(text: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}", bare):
         return int(bare)
     raise BadValueError(f"{text.strip()[:_SHOWN]!r} is no bit mask")
+
+
+def known_value(column: str, text: str, unit: str, of: str, notes: Notes) -> float | None:
+    """As `value_of`; a text that is no value is not known, and a note says so. `of`: whose value it is."""
+    try:
+        return value_of(column, text, unit)
+    except BadValueError as error:
+        notes.add(f"{of}: {error}, it is not known")
+        return None
+
+
+def known_values(
+    columns: Columns, text: Callable[[str], str | None], uuid: str, found: dict[str, str], notes: Notes
+) -> dict[str, float | None]:
+    """The values of one GPU. `text`: what stands under a name; `found` gets each column's first name."""
+    values: dict[str, float | None] = {}
+    for column, (unit, names) in columns.items():
+        for name in names:
+            if values.get(column) is None and (shown := text(name)) is not None:
+                found.setdefault(column, name)
+                values[column] = known_value(column, shown, unit, f"{name} of {uuid}", notes)
+    return values
 
 
 def mask_of(flags: Iterable[tuple[str, str]]) -> float | None:
@@ -193,7 +221,7 @@ _WHOLE_NUMBERS = ("sm_clock_hertz", "memory_clock_hertz", "throttle_reasons", "x
 
 def reading(
     source: str,
-    gpus: Mapping[tuple[str, str], GpuSample],
+    gpus: Iterable[GpuSample],
     processes: Iterable[GpuProcess],
     *,
     lines: int,
@@ -203,9 +231,10 @@ def reading(
     notes: Notes,
 ) -> Reading:
     """What a printed source says, put together."""
-    known = {column for gpu in gpus.values() for column in MEASURES if getattr(gpu, column) is not None}
+    gpus = list(gpus)
+    known = {column for gpu in gpus for column in MEASURES if getattr(gpu, column) is not None}
     return Reading(
-        source, "gpu", list(gpus.values()), [], [], lines, rejected, 0,
+        source, "gpu", gpus, [], [], lines, rejected, 0,
         tuple(column for column in yields if column not in known), notes.all(),
         tuple((column, name) for column, name in found.items() if column in known), tuple(processes),
     )  # fmt: skip

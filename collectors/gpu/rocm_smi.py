@@ -15,23 +15,23 @@ from itertools import islice
 from typing import Any
 
 from collectors.gpu.printed import (
-    NO_PROFILER,
-    BadValueError,
+    NOT_PRINTED,
+    Columns,
     Notes,
     Who,
     gpu_sample,
     index_of,
+    known_values,
     reading,
     said,
     text_of,
-    value_of,
 )
 from collectors.reading import GpuSample, Reading
 from collectors.source import Families
 from collectors.support import Alias
 from collectors.urls import DEFAULT_PATH
 
-COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
+COLUMNS: Columns = {
     "utilization_ratio": ("%", ("GPU use (%)",)),
     "memory_controller_ratio": ("%", ("GPU Memory Read/Write Activity (%)",)),
     "memory_used_bytes": ("B", ("VRAM Total Used Memory (B)",)),
@@ -51,7 +51,6 @@ COLUMNS: Mapping[str, tuple[str, Sequence[str]]] = {
     "sm_clock_hertz": ("MHz", ("sclk clock speed:", "sclk clock speed", "sclk clock level")),
     "memory_clock_hertz": ("MHz", ("mclk clock speed:", "mclk clock speed", "mclk clock level")),
 }
-"""Canonical column → unit, and keys; the first with a value counts."""
 _ZERO_IS_UNKNOWN = frozenset({"energy_joules_total", "memory_temperature_celsius"})
 _MODEL = ("Card series", "Card Series", "Device Name", "Card model", "Card Model")
 _ID = "Unique ID"
@@ -78,9 +77,8 @@ class RocmSmi:
     aliases: Mapping[str, Sequence[Alias]] = {
         column: tuple(Alias(key, "", "") for key in keys) for column, (_, keys) in COLUMNS.items()
     }
-    impossible: Mapping[str, str] = dict.fromkeys(
-        ("graphics_active_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), NO_PROFILER
-    ) | {
+    impossible: Mapping[str, str] = {
+        **NOT_PRINTED,
         "memory_reserved_bytes": "AMD's driver tells no reserved memory",
         "throttle_reasons": "its throttle words are not read",
         "xid_last": "XIDs are NVIDIA's",
@@ -105,7 +103,7 @@ _PREAMBLE = 4096
 
 def _read(text: str) -> Reading:
     notes = Notes()
-    gpus: dict[tuple[str, str], GpuSample] = {}
+    gpus: dict[str, GpuSample] = {}
     found: dict[str, str] = {}
     cards, rejected = _cards(text, notes)
     driver = said(_text(cards.get("system"), "Driver version"))
@@ -128,10 +126,10 @@ def _read(text: str) -> Reading:
             notes.add("a card shows no unique id: it is told by its number, which can change")
         model = next((name for field in _MODEL if (name := said(_text(card, field)))), None)
         who = Who(uuid, "", index_of(number[1]), None, model, driver)
-        gpus[uuid, ""] = gpu_sample(who, _values(card, who, found, notes), notes, nothing_reserved=True)
+        gpus[uuid] = gpu_sample(who, _values(card, who, found, notes), notes, nothing_reserved=True)
     return reading(
-        RocmSmi.name, gpus, (), lines=count + rejected, rejected=rejected, yields=RocmSmi.yields, found=found,
-        notes=notes,
+        RocmSmi.name, gpus.values(), (), lines=count + rejected, rejected=rejected, yields=RocmSmi.yields,
+        found=found, notes=notes,
     )  # fmt: skip
 
 
@@ -158,21 +156,17 @@ def _cards(text: str, notes: Notes) -> tuple[dict[str, Any], int]:
 def _values(
     card: Mapping[str, Any], who: Who, found: dict[str, str], notes: Notes
 ) -> dict[str, float | None]:
-    values: dict[str, float | None] = {}
-    for column, (unit, keys) in COLUMNS.items():
-        for key in keys:
-            text = _text(card, key)
-            if text is None or values.get(column) is not None:
-                continue
-            found.setdefault(column, key)
-            in_brackets = _IN_BRACKETS.fullmatch(text.strip())  # "(300Mhz)", "0 (300Mhz)"
-            try:
-                value = value_of(column, in_brackets[1] if in_brackets else text, unit)
-            except BadValueError as error:
-                notes.add(f"{key} of {who.uuid}: {error}, it is not known")
-                continue
-            values[column] = None if value == 0 and column in _ZERO_IS_UNKNOWN else value
-    return values
+    values = known_values(COLUMNS, lambda key: _value_text(card, key), who.uuid, found, notes)
+    return {
+        column: None if value == 0 and column in _ZERO_IS_UNKNOWN else value
+        for column, value in values.items()
+    }
+
+
+def _value_text(card: Mapping[str, Any], key: str) -> str | None:
+    text = _text(card, key)
+    in_brackets = _IN_BRACKETS.fullmatch(text.strip()) if text is not None else None  # "0 (300Mhz)"
+    return in_brackets[1] if in_brackets else text
 
 
 def _text(card: object, key: str) -> str | None:
