@@ -128,7 +128,7 @@ def _read(text: str) -> Reading:
         who = Who(uuid, "", index_of(number[1]), None, model, driver)
         gpus[uuid] = gpu_sample(who, _values(card, who, found, notes), notes, nothing_reserved=True)
     return reading(
-        RocmSmi.name, gpus.values(), (), lines=count + rejected, rejected=rejected, yields=RocmSmi.yields,
+        RocmSmi.name, gpus.values(), (), lines=max(count, rejected), rejected=rejected, yields=RocmSmi.yields,
         found=found, notes=notes,
     )  # fmt: skip
 

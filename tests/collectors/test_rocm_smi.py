@@ -93,6 +93,11 @@ def test_a_document_that_cannot_be_read_is_refused_in_words(body: bytes, why: st
     assert why in reading.notes[0]
 
 
+def test_a_card_that_is_no_object_is_one_of_the_cards_and_refused() -> None:
+    reading = read({"card0": "no object", "card1": {"GPU use (%)": "7"}})
+    assert (reading.lines, reading.rejected_lines, len(reading.gpus)) == (2, 1, 1)
+
+
 def test_a_name_can_be_stored_whatever_it_holds() -> None:
     body = b'{"card0": {"Unique ID": "' + b"a" * 5000 + b'", "Card series": "MI\\ud800"}}'
     (gpu,) = TargetReader(KIND).read(body).gpus
