@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from collectors.gpu import nvml_words
 from collectors.gpu.entities import ABOUT, Device, GpuPlace, short_host
 from collectors.gpu.layout import GpuLayout
+from collectors.gpu.nvml_gateway import FUNCTION_NOT_FOUND, NO_PERMISSION, NOT_SUPPORTED, PASSING
 from collectors.gpu.table import BITS, BYTE, CELSIUS, MEGAHERTZ, MILLIJOULE, MILLIWATT, PERCENT, Named
 from collectors.plausible import GPU_BYTES
 from collectors.reading import GpuProcess, Reading
@@ -235,20 +236,16 @@ def _notes(answer: _Answer) -> Iterator[str]:
             f"memory_used_bytes of GPU {', '.join(with_reserve)} holds what the driver reserves: only"
             " NVML's first memory call works here (a driver before 510, or WSL2)"
         )
-    refused = {
-        name for _, part in parts for name, code in part.errors.items() if code == nvml_words.NO_PERMISSION
-    }
+    refused = {name for _, part in parts for name, code in part.errors.items() if code == NO_PERMISSION}
     if refused:
         yield f"no permission for {', '.join(sorted(refused))}: what they say is not known"
-    without = [
-        name for name, part in parts if part.errors.get("nvmlDeviceGetMemoryInfo") == nvml_words.NOT_SUPPORTED
-    ]
+    without = [name for name, part in parts if part.errors.get("nvmlDeviceGetMemoryInfo") == NOT_SUPPORTED]
     if without:
         yield (
             f"GPU {', '.join(without)} tells no memory of its own (it may share the machine's, as GB10 does):"
             " look at the host's memory"
         )
-    passing = {*nvml_words.PASSING, *_SAID_ELSEWHERE}
+    passing = {*PASSING, *_SAID_ELSEWHERE}
     odd = {
         f"{name} fails with error {code}: what it says is not known"
         for _, part in parts
@@ -258,6 +255,6 @@ def _notes(answer: _Answer) -> Iterator[str]:
     yield from sorted(odd)
 
 
-_SAID_ELSEWHERE = (nvml_words.NOT_SUPPORTED, nvml_words.NO_PERMISSION, nvml_words.FUNCTION_NOT_FOUND)
+_SAID_ELSEWHERE = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND)
 
 KIND = NvmlKind()

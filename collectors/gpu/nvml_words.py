@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND = 3, 4, 13
-GPU_IS_LOST, RESET_REQUIRED = 15, 16
-MOVED = (2, 6)
-"""Invalid argument, not found."""
-TIMEOUT = 10
-PASSING = frozenset({TIMEOUT, 19, 21, 27})
-"""Timeout, in use, no data, not ready: gone at the next poll, as a rule."""
+from collectors.gpu.nvml_gateway import (
+    GPU_IS_LOST,
+    LOST,
+    MOVED,
+    NO_PERMISSION,
+    NOT_FOUND,
+    RESET_REQUIRED,
+    TIMEOUT,
+    UNINITIALIZED,
+)
 
 SLOW_CODES = frozenset({9, 12, 18})
 """What only a person ends, by installing a driver or by a reboot."""
 
 CODES: Mapping[int, str] = {
-    1: "the NVIDIA driver was unloaded or loaded anew meanwhile; it is asked again in a moment",
+    UNINITIALIZED: "the NVIDIA driver was unloaded or loaded anew meanwhile; it is asked again in a moment",
     NO_PERMISSION: "no permission to see the GPUs; run infermeter as a user who can run `nvidia-smi`",
-    6: "there is no GPU here that it can see; `nvidia-smi -L` lists them",
+    NOT_FOUND: "there is no GPU here that it can see; `nvidia-smi -L` lists them",
     9: "the NVIDIA kernel module is not loaded; `nvidia-smi` says why",
     TIMEOUT: "the NVIDIA driver answers for no GPU; look at `dmesg` (XID 119 or 120: reset them, or reboot)",
     12: "no NVIDIA driver on this machine",
@@ -54,7 +57,7 @@ def code_words(code: int) -> str:
 def gpu_words(index: int, uuid: str | None, code: int) -> str:
     """Why one GPU cannot be read while others can."""
     gpu = f"GPU {index}" + (f" ({uuid})" if uuid else "")
-    if code in (GPU_IS_LOST, RESET_REQUIRED):
+    if code in LOST:
         return f"{gpu} {code_words(code)}"
     if code == TIMEOUT:
         return f"{gpu} hangs in the driver (XID 119 or 120 in `dmesg`, as a rule): reset it, or reboot"
@@ -66,7 +69,7 @@ def gpu_words(index: int, uuid: str | None, code: int) -> str:
 def failure_words(said: Mapping[str, Any]) -> str:
     """Why NVML as a whole could not be read: what the gateway said after `failed`."""
     if (code := said.get("code")) is not None:
-        gpu = f"GPU {said['index']} " if code in (GPU_IS_LOST, RESET_REQUIRED) and "index" in said else ""
+        gpu = f"GPU {said['index']} " if code in LOST and "index" in said else ""
         return f"NVML: {gpu}{code_words(code)}"
     if (package := said.get("package")) is not None:
         return f"NVML: {PACKAGES.get(package, PACKAGES['missing'])}"
