@@ -70,20 +70,6 @@ class _Buckets(NamedTuple):
     count_cell: int
 
 
-def _replicas_before(rows: list[Row]) -> str | None:
-    """The note on numbered replicas of which the first are missing."""
-    if not rows or not all(row.replica.isdecimal() for row in rows):
-        return None
-    first = min(int(row.replica) for row in rows)
-    if not 0 < first < ROWS_CAP:
-        return None
-    before = "replica 0 is" if first == 1 else f"replicas 0 to {first - 1} are"
-    return (
-        f"{before} not shown here: where each data-parallel rank is a server of its own, scrape them all "
-        "(vLLM before 0.10 shows the last of its engines alone)"
-    )
-
-
 class EngineLayout:
     """How values aligned with `places` become engine samples and histograms.
 
@@ -148,8 +134,6 @@ class EngineLayout:
                     self._histograms.append(found)
         if without:
             self._notes.append(f"{without} histograms past the first {BUCKETS_CAP} buckets are left out")
-        if engine == "vllm" and (unseen := _replicas_before(rows)):
-            self._notes.append(unseen)
         names = self._found | self._combined
         self.missing = tuple(name for name in yields if name not in names)
         self.found_names = tuple((name, names[name]) for name in yields if name in names)

@@ -10,7 +10,10 @@ Histograms of requests are written when one ends (an aborted one never is): what
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from collectors.engines.layout import EngineLayout
+from collectors.engines.series import ROWS_CAP, EnginePlace, find_rows
 from collectors.engines.table import HTTP_ERRORS, PROCESS, EngineKind, Named, Names
 
 
@@ -64,7 +67,33 @@ HISTOGRAMS: Mapping[str, Names] = {
     "decode": ("request_decode_time_seconds",),
 }
 
-KIND = EngineKind(
+
+@dataclass(frozen=True, kw_only=True)
+class _Vllm(EngineKind):
+    def layout(self, places: tuple[EnginePlace, ...]) -> EngineLayout:
+        """How values become rows, with a note where the first of its numbered engines are not there."""
+        layout = super().layout(places)
+        if unseen := _engines_before(places):
+            layout.notes = (*layout.notes, unseen)
+        return layout
+
+
+def _engines_before(places: tuple[EnginePlace, ...]) -> str | None:
+    """The note on numbered replicas of which the first are missing."""
+    replicas = [row.replica for row in find_rows(places)[0]]
+    if not replicas or not all(replica.isdecimal() for replica in replicas):
+        return None
+    first = min(map(int, replicas))
+    if not 0 < first < ROWS_CAP:
+        return None
+    before = "replica 0 is" if first == 1 else f"replicas 0 to {first - 1} are"
+    return (
+        f"{before} not shown here: where each data-parallel rank is a server of its own, scrape them all "
+        "(vLLM before 0.10 shows the last of its engines alone)"
+    )
+
+
+KIND = _Vllm(
     name="vllm",
     role="engine",
     marks=("vllm_*",),
