@@ -99,13 +99,8 @@ async def fetch(
         return failed(str(error))
     except TargetSecretError as error:
         return failed(str(error))
-    except aiohttp.ClientConnectorCertificateError as error:
-        return failed(f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs")
-    except aiohttp.ClientSSLError as error:
-        why = getattr(error.os_error, "reason", None) or _connection_words(error.os_error)
-        return failed(f"no TLS connection: {why}; does this port speak https?")
     except aiohttp.ClientConnectorError as error:
-        return failed(f"cannot connect: {_connection_words(error.os_error)}", unreachable=True)
+        return failed(connection_words(error), unreachable=not isinstance(error, aiohttp.ClientSSLError))
     except aiohttp.ServerDisconnectedError as error:
         if isinstance(error.message, str):
             return failed("the connection was closed without an answer")
@@ -125,7 +120,17 @@ def _short(words: object) -> str:
     return line if len(line) <= _WORDS_CAP else line[:_WORDS_CAP] + "…"
 
 
-def _connection_words(error: OSError) -> str:
+def connection_words(error: aiohttp.ClientConnectorError) -> str:
+    """Why there is no connection: `cannot connect: Connection refused`."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs"
+    if isinstance(error, aiohttp.ClientSSLError):
+        why = getattr(error.os_error, "reason", None) or _system_words(error.os_error)
+        return f"no TLS connection: {why}; does this port speak https?"
+    return f"cannot connect: {_system_words(error.os_error)}"
+
+
+def _system_words(error: OSError) -> str:
     """`Connection refused`, not asyncio's `Connect call failed (…)`."""
     if isinstance(error, socket.gaierror) or not error.errno or error.errno < 0:
         return error.strerror or str(error)

@@ -15,6 +15,7 @@ from typing import Any
 
 import aiohttp
 
+from collectors.fetch import connection_words
 from collectors.probe import words
 from collectors.probe.answer import Answer, json_object
 from collectors.probe.request import Refusal, refusal
@@ -113,10 +114,8 @@ async def send(
                 await _listen(response, exchange)
     except TimeoutError:
         raise
-    except aiohttp.ClientConnectorCertificateError as error:
-        exchange.error = f"the TLS certificate was refused: {error.certificate_error}; see `tls:` in the docs"
     except aiohttp.ClientConnectorError as error:
-        exchange.error = words.connection_words(error.os_error)
+        exchange.error = connection_words(error)
     except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
         # The message may quote the answer, so its kind alone is told.
         exchange.error = f"the answer broke off: {type(error).__name__}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 from datetime import datetime
 
 from collectors.probe.answer import Answer
@@ -68,13 +66,7 @@ def unbooked_words(why: str) -> str:
     return f"not asked: what it may cost cannot be booked ({why.splitlines()[0][:200] if why else 'unknown'})"
 
 
-def connection_words(error: OSError) -> str:
-    """`cannot connect: Connection refused`."""
-    by_name = isinstance(error, socket.gaierror) or not error.errno or error.errno < 0
-    return f"cannot connect: {(error.strerror or str(error)) if by_name else os.strerror(error.errno or 0)}"
-
-
-def shown_type(content_type: str | None) -> str:
+def _shown_type(content_type: str | None) -> str:
     """A content type as it may be shown."""
     kind = (content_type or "").partition(";")[0].strip()
     return kind if _CONTENT_TYPE.fullmatch(kind) else "an answer of no known type"
@@ -90,7 +82,7 @@ def stream_trouble(answer: Answer, content_type: str | None, whole_answer: bool)
     if whole_answer:
         return "the endpoint answers in one piece and not as a stream; time to first token cannot be measured"
     if answer.events == 0 and not answer.whole:
-        return f"the answer is no stream of events but {shown_type(content_type)}; check `url`"
+        return f"the answer is no stream of events but {_shown_type(content_type)}; check `url`"
     if answer.first_token_at is None:
         because = f" (finish_reason {answer.finish_reason})" if answer.finish_reason else ""
         return f"the stream held no token{because}"

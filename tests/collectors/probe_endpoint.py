@@ -117,6 +117,7 @@ def probed(
     endpoint: Endpoint,
     times: int = 1,
     *,
+    scheme: str = "http",
     path: str = "",
     store: Store | None = None,
     clock: Callable[[], datetime] = lambda: NOW,
@@ -128,8 +129,8 @@ def probed(
         async with served(endpoint) as url, new_session() as session:
             way = ProbeWay(session, store, clock)
             target = Target.model_validate(
-                {"name": "p", "kind": "probe", "url": url + path, "model": "m", "bearer_token": KEY,
-                 "timeout": 5, **settings, "probe": {"prompt": PROMPT, **settings.get("probe", {})}}
+                {"name": "p", "kind": "probe", "url": url.replace("http", scheme, 1) + path, "model": "m",
+                 "bearer_token": KEY, "timeout": 5, **settings, "probe": {"prompt": PROMPT, **settings.get("probe", {})}}
             )  # fmt: skip
             try:
                 return [await way.fetch(target) for _ in range(times)]

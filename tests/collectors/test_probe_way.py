@@ -242,6 +242,12 @@ def test_a_refused_connection_is_said_in_words_and_costs_nothing() -> None:
     assert (body.cost, body.http_status) == (Decimal(0), None)
 
 
+def test_a_port_that_speaks_no_tls_is_told_as_such() -> None:
+    (fetched,) = probed(Endpoint([stream(GOOD)]), scheme="https")
+    assert fetched.error is not None
+    assert re.fullmatch(r"no TLS connection: .+; does this port speak https\?", fetched.error)
+
+
 def test_an_unreadable_key_is_our_own_trouble_and_no_probe() -> None:
     endpoint = Endpoint([stream(GOOD)])
     (fetched,) = probed(endpoint, bearer_token=None, bearer_token_file="/none")
