@@ -47,6 +47,14 @@ class Named:
     versions: str = ""
     """Which versions show it, for the documentation; "" where all do, or where that is not known."""
 
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series with these labels (keys in lower case) matches `where`."""
+        return all(
+            (value := labels.get(key.lower())) is not None
+            and any(fnmatchcase(value.lower(), one) for one in pattern.lower().split("|"))
+            for key, pattern in self.where.items()
+        )
+
 
 Names = Sequence[str | Named]
 
@@ -191,7 +199,7 @@ class EngineKind(ExpositionKind[EnginePlace]):
         zeroes = tuple(target.column for target in targets if target.named.absent_is_zero)
         fitting: dict[tuple[str, Part, int], _Target] = {}
         for target in targets:
-            if all(_matches(labels.get(key.lower()), want) for key, want in target.named.where.items()):
+            if target.named.fits(labels):
                 fitting.setdefault(target.use, target)
         if not fitting:
             return self._placed(targets[0], "family", name, labels, zeroes) if zeroes else Nowhere.UNWANTED
@@ -217,7 +225,7 @@ class EngineKind(ExpositionKind[EnginePlace]):
                 return Nowhere.UNWANTED
         return EnginePlace(
             target.column, target.rank, part,
-            _first(labels, self.replica_labels), _first(labels, self.model_labels), target.of_endpoint,
+            first_of(labels, self.replica_labels), first_of(labels, self.model_labels), target.of_endpoint,
             edge, target.named.scale, constant, zeroes, series, name,
         )  # fmt: skip
 
@@ -244,11 +252,8 @@ def respelled(names: Names) -> Names:
     return found
 
 
-def _matches(value: str | None, pattern: str) -> bool:
-    return value is not None and any(fnmatchcase(value.lower(), one) for one in pattern.lower().split("|"))
-
-
-def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+def first_of(labels: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    """The value of the first of the labels that has one; `labels` with keys in lower case."""
     return next((value for key in keys if (value := labels.get(key.lower()))), None)
 
 

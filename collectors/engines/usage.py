@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
 from collectors.engines.around import AroundEngine
 from collectors.engines.series import ROWS_CAP, EnginePlace, Series
-from collectors.engines.table import EngineKind, Named, Names, respelled
+from collectors.engines.table import EngineKind, Named, Names, first_of, respelled
 from collectors.exposition import Nowhere
 from collectors.plausible import COUNT
 from collectors.reading import UsageCounter, UsageKey
@@ -81,18 +80,15 @@ class UsageTable:
         if not targets:
             return ()
         key = UsageKey(
-            _first(labels, self.project_labels), _first(labels, self.environment_labels),
-            _first(labels, self.model_labels), _first(labels, self.key_labels), self.source,
+            first_of(labels, self.project_labels), first_of(labels, self.environment_labels),
+            first_of(labels, self.model_labels), first_of(labels, self.key_labels), self.source,
         )  # fmt: skip
         if self.needs_project and key.project is None:
             return ()
         return tuple(
             UsagePlace(counter, rank, key, series, name)
             for counter, rank, named in targets
-            if all(
-                fnmatchcase(labels.get(label, "").lower(), want.lower())
-                for label, want in named.where.items()
-            )
+            if named.fits(labels)
         )
 
 
@@ -197,10 +193,6 @@ def metered(engine: EngineKind, usage: UsageTable, no_value: frozenset[str] = fr
         name=engine.name, role=engine.role, default_path=engine.default_path, marks=engine.marks,
         engine=engine, usage=usage, no_value=no_value,
     )  # fmt: skip
-
-
-def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
-    return next((labels[key] for key in keys if labels.get(key)), None)
 
 
 def _total(values: list[float], numbers: tuple[int, ...]) -> float | None:
