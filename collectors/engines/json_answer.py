@@ -10,6 +10,7 @@ from typing import Any
 from collectors.engines.cells import MEASURES, odd_values, what_can_be
 from collectors.plausible import OddValues
 from collectors.reading import EngineSample
+from collectors.support import Alias
 
 
 class MalformedError(ValueError):
@@ -80,3 +81,17 @@ def possible(samples: Sequence[EngineSample], odd: OddValues) -> tuple[list[Engi
         found.extend(odd_values((engine, role, replica, model), measured))
         rows.append(EngineSample(engine, role, replica, model, *what_can_be(measured)))
     return rows, tuple(odd.notes(found))
+
+
+def found_in(fields: Mapping[str, str], rows: Sequence[EngineSample]) -> tuple[tuple[str, str], ...]:
+    """Column and its field in the answer, of the columns that some row holds."""
+    return tuple(
+        (column, name)
+        for column, name in fields.items()
+        if any(getattr(row, column) is not None for row in rows)
+    )
+
+
+def aliases_of(fields: Mapping[str, str], form: str) -> Mapping[str, Sequence[Alias]]:
+    """The table of support of columns that are read of one field each; `form`: in which answer."""
+    return {column: (Alias(name, "", form),) for column, name in fields.items()}

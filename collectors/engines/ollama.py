@@ -7,15 +7,14 @@ stays listed until it is unloaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from collectors.engines.json_answer import MalformedError, load, number, possible
+from collectors.engines.json_answer import MalformedError, aliases_of, found_in, load, number, possible
 from collectors.engines.series import ROWS_CAP
 from collectors.plausible import OddValues
 from collectors.reading import EngineSample, Reading
 from collectors.source import Families
-from collectors.support import Alias
 
 NO_MODEL = "no model is loaded"
 _FIELDS: Mapping[str, str] = {"model_memory_bytes": "size", "model_gpu_memory_bytes": "size_vram"}
@@ -27,9 +26,7 @@ class _Ollama:
     role = "engine"
     default_path = "/api/ps"
     yields = tuple(_FIELDS)
-    aliases: Mapping[str, Sequence[Alias]] = {
-        column: (Alias(name, "", "/api/ps"),) for column, name in _FIELDS.items()
-    }
+    aliases = aliases_of(_FIELDS, "/api/ps")
     impossible: Mapping[str, str] = dict.fromkeys(
         ("requests_running", "requests_waiting", "kv_cache_used_ratio", "ttft", "tpot", "e2e"),
         "Ollama counts no requests and no tokens; its answers hold times, and `kind: probe` asks for one",
@@ -72,11 +69,11 @@ class _Ollama:
                 notes.append(NO_MODEL)
             engines, faults = possible(samples, odd)
             notes += [note for row in engines if (note := _on_cpu(row))]
-            found = [name for name in self.yields if any(getattr(row, name) is not None for row in engines)]
-            missing = tuple(name for name in self.yields if name not in found) if models else ()
+            found = found_in(_FIELDS, engines)
+            missing = tuple(name for name in self.yields if name not in dict(found)) if models else ()
             return Reading(
                 self.name, self.role, [], engines, [], len(models), rejected, 0, missing,
-                (*notes, *faults), tuple((name, _FIELDS[name]) for name in found),
+                (*notes, *faults), found,
             )  # fmt: skip
 
         return read

@@ -11,19 +11,27 @@ not its counters of reused and missed blocks: usage is counted in tokens. Names:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from collectors.engines.forms import Form, FormsKind
-from collectors.engines.json_answer import MalformedError, load, number, possible, quotient, table
+from collectors.engines.json_answer import (
+    MalformedError,
+    aliases_of,
+    found_in,
+    load,
+    number,
+    possible,
+    quotient,
+    table,
+)
 from collectors.engines.series import ROWS_CAP, EnginePlace
 from collectors.engines.table import PROCESS, EngineKind, Named, Names
 from collectors.exposition import Nowhere
 from collectors.plausible import OddValues
 from collectors.reading import EngineSample, Reading
 from collectors.source import Families, plain
-from collectors.support import Alias
 
 NO_RECORDS = (
     "no records since the last scrape: idle, or another reader took them, or enable_iter_perf_stats is off"
@@ -136,9 +144,7 @@ class _Json:
     role = "engine"
     default_path = "/metrics"
     yields = tuple(_FIELDS)
-    aliases: Mapping[str, Sequence[Alias]] = {
-        column: (Alias(name, "", "JSON"),) for column, name in _FIELDS.items()
-    }
+    aliases = aliases_of(_FIELDS, "JSON")
 
     def score(self, body: bytes, families: Families) -> int:
         """The number of records; 1 for an empty list, which nothing else answers."""
@@ -152,23 +158,24 @@ class _Json:
     def reader(self) -> Callable[[bytes], Reading]:
         """A function that reads answer after answer."""
         odd = OddValues()
+        expected = KIND.yields
 
         def read(body: bytes) -> Reading:
             try:
                 samples, lines, rejected = _newest(load(body))
             except MalformedError:
-                return Reading(self.name, self.role, [], [], [], 1, 1, 0, KIND.yields)
+                return Reading(self.name, self.role, [], [], [], 1, 1, 0, expected)
             notes: tuple[str, ...] = (_NOT_IN_JSON,)
             if not samples and not rejected:
                 samples = [EngineSample(self.name, self.role, "0", None)]
                 notes = (NO_RECORDS, *notes)
             engines, faults = possible(samples, odd)
-            found = [column for column in _FIELDS if any(getattr(one, column) is not None for one in engines)]
+            found = found_in(_FIELDS, engines)
             # An empty list says nothing of what the others would hold.
-            missing = tuple(name for name in KIND.yields if name not in (found or _FIELDS))
+            missing = tuple(name for name in expected if name not in (dict(found) or _FIELDS))
             return Reading(
                 self.name, self.role, [], engines, [], lines, rejected, 0, missing,
-                (*notes, *faults), tuple((column, _FIELDS[column]) for column in found),
+                (*notes, *faults), found,
             )  # fmt: skip
 
         return read
