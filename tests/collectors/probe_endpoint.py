@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,6 +16,7 @@ from collectors.fetch import Fetched, new_session
 from collectors.probe.way import ProbeWay
 from collectors.target import Target
 from sql.store import Store
+from tests.web_server import serving
 
 NOW = datetime(2026, 12, 1, 12, 0, 0)
 KEY = "sk-S3cr3t-key"
@@ -98,21 +98,6 @@ def status(code: int, body: Any = None, **headers: str) -> Answering:
     return answer
 
 
-@asynccontextmanager
-async def served(endpoint: Endpoint) -> AsyncIterator[str]:
-    """The endpoint on a free port; yields its base URL without a path."""
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", endpoint.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
 def probed(
     endpoint: Endpoint,
     times: int = 1,
@@ -126,11 +111,12 @@ def probed(
     """What `times` probes of the endpoint give, by one way."""
 
     async def go() -> list[Fetched]:
-        async with served(endpoint) as url, new_session() as session:
+        async with serving(endpoint.handle) as url, new_session() as session:
             way = ProbeWay(session, store, clock)
             target = Target.model_validate(
                 {"name": "p", "kind": "probe", "url": url.replace("http", scheme, 1) + path, "model": "m",
-                 "bearer_token": KEY, "timeout": 5, **settings, "probe": {"prompt": PROMPT, **settings.get("probe", {})}}
+                 "bearer_token": KEY, "timeout": 5, **settings,
+                 "probe": {"prompt": PROMPT, **settings.get("probe", {})}}
             )  # fmt: skip
             try:
                 return [await way.fetch(target) for _ in range(times)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,29 +11,15 @@ from aiohttp import web
 
 from collectors.fetch import Fetched, fetch, new_session
 from collectors.target import Target
+from tests.web_server import Handler, serving
 
 BODY = b"up 1\n"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_get("/{tail:.*}", handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/metrics"
-    finally:
-        await runner.cleanup()
 
 
 def fetched(handler: Handler, *, body_limit: int = 1024, **settings: Any) -> Fetched:
     async def go() -> Fetched:
         async with serving(handler) as url, new_session() as session:
-            target = Target(name="t", url=url, **settings)
+            target = Target(name="t", url=f"{url}/metrics", **settings)
             return await fetch(session, target, body_limit=body_limit)
 
     return asyncio.run(go())

@@ -28,7 +28,8 @@ from collectors.registry import detect
 from collectors.rounds import Rounds
 from collectors.target import Target
 from sql.store import Store
-from tests.collectors.probe_endpoint import GOOD, KEY, NOW, PROMPT, Endpoint, probed, served, status, stream
+from tests.collectors.probe_endpoint import GOOD, KEY, NOW, PROMPT, Endpoint, probed, status, stream
+from tests.web_server import serving
 
 TARGET = Target.model_validate({"name": "p", "kind": "probe", "url": "http://h", "model": "m"})
 
@@ -218,8 +219,8 @@ def test_a_long_probe_does_not_hold_back_the_round() -> None:
 
     async def go() -> None:
         async with (
-            served(Endpoint([stream(GOOD)])) as url,
-            served(Endpoint([slow])) as other,
+            serving(Endpoint([stream(GOOD)]).handle) as url,
+            serving(Endpoint([slow]).handle) as other,
             new_session() as session,
         ):
             rounds = Rounds(Ingest(store), session, lambda: NOW)

@@ -16,7 +16,7 @@ from collectors.rounds import Rounds
 from collectors.target import Target
 from sql.store import Store
 from tests.collectors.exposition_samples import dcgm, vllm
-from tests.collectors.test_fetch import serving
+from tests.web_server import serving
 
 
 async def metrics(request: web.Request) -> web.StreamResponse:
@@ -31,8 +31,7 @@ def with_rounds(work: Callable[[Rounds, str], Awaitable[None]]) -> Store:
     store = Store.open()
 
     async def go() -> None:
-        async with serving(metrics) as url, new_session() as session:
-            base = url.removesuffix("/metrics")
+        async with serving(metrics) as base, new_session() as session:
             await work(Rounds(Ingest(store), session, utc_now), base)
 
     asyncio.run(go())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -22,6 +21,7 @@ from collectors.rounds import Rounds
 from collectors.target import Target
 from sql.store import Store
 from tests.e2e.llama_server import llama_server, metric_values, metrics_text, needs_llama, write_tiny_model
+from tests.web_server import serving
 
 pytestmark = [pytest.mark.wide, needs_llama]
 
@@ -62,20 +62,6 @@ class Tap:
             return passed
 
 
-@asynccontextmanager
-async def tapped(base_url: str) -> AsyncIterator[tuple[str, Tap]]:
-    tap = Tap(base_url)
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", tap.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", tap
-    finally:
-        await runner.cleanup()
-
-
 def probe_rows(store: Store) -> list[dict[str, Any]]:
     now = utc_now()
     return store.query(
@@ -98,7 +84,8 @@ def test_probes_agree_with_the_servers_own_timings_and_counters(server: str) -> 
     before = metric_values(metrics_text(server))
 
     async def go() -> tuple[list[dict[str, Any]], list[bytearray]]:
-        async with tapped(server) as (url, tap), new_session() as session:
+        tap = Tap(server)
+        async with serving(tap.handle) as url, new_session() as session:
             target = Target.model_validate(
                 {
                     "name": "tiny", "kind": "probe", "url": url,
