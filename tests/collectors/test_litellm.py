@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
 from collectors.engines.litellm import KIND
-from collectors.reading import EngineSample, Reading, UsageCounter, UsageKey
+from collectors.reading import EngineSample, UsageCounter, UsageKey
 from collectors.source import TargetReader
 from collectors.target import Target
+from tests.collectors.engine_lines import read_lines
 from tests.shared import fixture, needs_shared
 
 PERSONAL = ("user", "user_email", "end_user", "client_ip", "user_agent", "hashed_api_key")
@@ -22,8 +24,7 @@ def series(name: str, value: float, **labels: str) -> str:
     return f"{name}{{{inside}}} {value}"
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
 
 
 def test_tokens_and_spend_go_to_team_key_and_model() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from collectors.engines.lmdeploy import KIND
-from collectors.reading import EngineSample, Histogram, Reading
+from collectors.reading import EngineSample, Histogram
 from collectors.registry import detect_all
 from collectors.source import TargetReader
+from tests.collectors.engine_lines import read_lines
 from tests.shared import fixture, needs_shared
 
 L = 'engine="0",model_name="m"'
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
 
 
 def finished(**counts: int) -> list[str]:

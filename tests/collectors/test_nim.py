@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from collectors.engines.nim import KIND
-from collectors.reading import EngineSample, Reading
+from collectors.reading import EngineSample
 from collectors.registry import UnknownKindError, detect_all
 from collectors.source import TargetReader
+from tests.collectors.engine_lines import read_lines
 from tests.shared import fixture, needs_shared
 
 M = 'model_name="m"'
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
 
 
 def kinds(*lines: str) -> list[str]:

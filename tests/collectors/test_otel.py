@@ -7,6 +7,7 @@ import pytest
 from collectors.engines.otel import KIND, PROJECT_LABELS
 from collectors.reading import EngineSample, Reading, UsageCounter, UsageKey
 from collectors.source import TargetReader
+from tests.collectors.engine_lines import histogram_lines
 
 
 def read(text: str) -> Reading:
@@ -15,10 +16,7 @@ def read(text: str) -> Reading:
 
 def histogram(name: str, count: float, total: float, **labels: str) -> str:
     inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
-    return (
-        f'{name}_bucket{{{inside},le="+Inf"}} {count}\n'
-        f"{name}_sum{{{inside}}} {total}\n{name}_count{{{inside}}} {count}\n"
-    )
+    return "\n".join([*histogram_lines(name, {"+Inf": count}, total, inside), ""])
 
 
 def tokens(model: str = "m", **labels: str) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
 from collectors.engines.ray import KIND
-from collectors.reading import EngineSample, Histogram, Reading
+from collectors.reading import EngineSample, Histogram
 from collectors.registry import detect_all
-from collectors.source import TargetReader
+from tests.collectors.engine_lines import read_lines
 
 WORKER = 'Component="core_worker",NodeAddress="10.0.0.1",SessionName="s",Version="2.32.0",WorkerId="w1"'
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
 
 
 @pytest.mark.parametrize("prefix", ["ray_vllm_", "ray_vllm:"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
 from collectors.engines.sglang import KIND
-from collectors.reading import EngineSample, Histogram, Reading
+from collectors.reading import EngineSample, Histogram
 from collectors.registry import detect_all
 from collectors.source import TargetReader
+from tests.collectors.engine_lines import histogram_lines, read_lines, read_row
 from tests.shared import fixture, needs_shared
 
 REQUEST = 'engine_type="unified",model_name="m"'
@@ -23,22 +25,12 @@ def scheduler(**labels: str) -> str:
 RANK_0 = scheduler()
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
-
-
-def read_one(*lines: str) -> EngineSample:
-    reading = read(*lines)
-    assert len(reading.engines) == 1
-    return reading.engines[0]
+read = partial(read_lines, KIND)
+read_one = partial(read_row, KIND)
 
 
 def histogram(name: str, buckets: dict[str, float], seconds: float, labels: str) -> list[str]:
-    return [
-        *(f'sglang:{name}_bucket{{{labels},le="{edge}"}} {count}' for edge, count in buckets.items()),
-        f"sglang:{name}_sum{{{labels}}} {seconds}",
-        f"sglang:{name}_count{{{labels}}} {max(buckets.values())}",
-    ]
+    return histogram_lines(f"sglang:{name}", buckets, seconds, labels)
 
 
 def test_every_column_it_can_give() -> None:

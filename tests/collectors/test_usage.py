@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from collectors.engines.series import ROWS_CAP
 from collectors.engines.table import EngineKind, Named
 from collectors.engines.usage import UsageTable, metered
-from collectors.reading import Reading, UsageCounter, UsageKey
-from collectors.source import TargetReader
+from collectors.reading import UsageCounter, UsageKey
+from tests.collectors.engine_lines import read_lines
 
 ENGINE = EngineKind(
     name="e", role="engine", marks=("e_*",), prefixes=("e_",), model_labels=("model",),
@@ -26,8 +28,7 @@ USAGE = UsageTable(
 KIND = metered(ENGINE, USAGE, no_value=frozenset({"", "none"}))
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
 
 
 def test_a_series_counts_for_the_engine_and_for_the_project() -> None:

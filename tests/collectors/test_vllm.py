@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
 from collectors.engines.vllm import KIND
 from collectors.reading import EngineSample, Histogram, Reading
 from collectors.source import TargetReader
-from tests.shared import SHARED, needs_shared
+from tests.collectors.engine_lines import histogram_lines, read_lines, read_row
+from tests.shared import fixture, needs_shared
 
 V1 = 'engine="0",model_name="m"'
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
+read_one = partial(read_row, KIND)
 
 
-def read_one(*lines: str) -> EngineSample:
-    reading = read(*lines)
-    assert len(reading.engines) == 1
-    return reading.engines[0]
-
-
-def fixture(name: str) -> Reading:
-    return TargetReader(KIND).read((SHARED / "fixtures/engines" / f"{name}.txt").read_bytes())
+def sample(name: str) -> Reading:
+    return TargetReader(KIND).read(fixture(f"engines/{name}.txt"))
 
 
 def counts(reading: Reading, replica: str = "0") -> dict[str, float | None]:
@@ -33,12 +29,7 @@ def counts(reading: Reading, replica: str = "0") -> dict[str, float | None]:
 
 
 def histogram(name: str, buckets: dict[str, float], labels: str = V1) -> list[str]:
-    lines = [f'vllm:{name}_bucket{{{labels},le="{edge}"}} {count}' for edge, count in buckets.items()]
-    return [
-        *lines,
-        f"vllm:{name}_count{{{labels}}} {max(buckets.values())}",
-        f"vllm:{name}_sum{{{labels}}} 3.5",
-    ]
+    return histogram_lines(f"vllm:{name}", buckets, 3.5, labels)
 
 
 def test_every_column_by_its_name_today() -> None:
@@ -254,7 +245,7 @@ def test_a_histogram_with_a_count_that_is_no_number_is_left_out_and_said() -> No
 
 @needs_shared
 def test_in_flight_requests_are_in_no_histogram_but_ttft() -> None:
-    reading = fixture("vllm-0.32.0-2")
+    reading = sample("vllm-0.32.0-2")
     assert (reading.engines[0].requests_running, reading.engines[0].requests_waiting) == (4, 12)
     assert counts(reading)["ttft"] == 4
     assert counts(reading)["e2e"] == counts(reading)["queue"] == 0
@@ -263,7 +254,7 @@ def test_in_flight_requests_are_in_no_histogram_but_ttft() -> None:
 
 @needs_shared
 def test_aborted_requests_are_in_the_token_counters() -> None:
-    reading = fixture("vllm-0.32.0-3")
+    reading = sample("vllm-0.32.0-3")
     engine = reading.engines[0]
     assert (engine.prompt_tokens_total, engine.finished_length_total, engine.finished_abort_total) == (
         1074,
@@ -278,7 +269,7 @@ def test_aborted_requests_are_in_the_token_counters() -> None:
 
 @needs_shared
 def test_two_replicas_behind_several_api_servers() -> None:
-    reading = fixture("vllm-0.32.0-dp2-1")
+    reading = sample("vllm-0.32.0-dp2-1")
     assert [one.prompt_tokens_total for one in reading.engines] == [498, 576]
     assert [one.finished_length_total for one in reading.engines] == [9, 9]
     assert [one.process_start_time_seconds for one in reading.engines] == [None, None]
@@ -287,12 +278,12 @@ def test_two_replicas_behind_several_api_servers() -> None:
 
 @needs_shared
 def test_two_replicas_of_0_12() -> None:
-    assert [one.kv_cache_used_ratio for one in fixture("vllm-0.12.0-1").engines] == [0.83, 0.12]
+    assert [one.kv_cache_used_ratio for one in sample("vllm-0.12.0-1").engines] == [0.83, 0.12]
 
 
 @needs_shared
 def test_0_9_2_shows_kv_use_twice_and_it_is_read_once() -> None:
-    reading = fixture("vllm-0.9.2-1")
+    reading = sample("vllm-0.9.2-1")
     assert [one.kv_cache_used_ratio for one in reading.engines] == [0.83]
     assert counts(reading)["itl"] == 1732
     assert "tpot" in reading.missing
@@ -300,7 +291,7 @@ def test_0_9_2_shows_kv_use_twice_and_it_is_read_once() -> None:
 
 @needs_shared
 def test_0_6_6_near_the_end_of_its_memory() -> None:
-    engine = fixture("vllm-0.6.6.post1-1").engines[0]
+    engine = sample("vllm-0.6.6.post1-1").engines[0]
     assert (engine.requests_swapped, engine.kv_cache_used_ratio, engine.preemptions_total) == (2, 0.973, 57)
     assert (engine.finished_stop_total, engine.finished_length_total) == (40, 20)
     assert (engine.prefix_cache_queries_total, engine.http_4xx_total) == (None, None)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from collectors.engines.vllm_router import KIND, NO_SERVER
-from collectors.reading import EngineSample, Reading
-from collectors.source import TargetReader
+from collectors.reading import EngineSample
+from tests.collectors.engine_lines import read_lines
 
 A = "http://10.0.0.1:8000"
 B = "http://10.0.0.2:8000"
 
 
-def read(*lines: str) -> Reading:
-    return TargetReader(KIND).read("\n".join(lines).encode())
+read = partial(read_lines, KIND)
 
 
 def test_each_server_is_a_replica_of_a_router() -> None:
