@@ -167,6 +167,11 @@ def polling(work: Callable[[Polls], Awaitable[None]]) -> None:
     asyncio.run(go())
 
 
+def uuids(reading: Reading) -> list[str]:
+    """The GPUs of a reading."""
+    return [gpu.gpu_uuid for gpu in reading.gpus]
+
+
 def read_once() -> Reading:
     """What one poll of a fresh child says."""
     found: list[Reading] = []

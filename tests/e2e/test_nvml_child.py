@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from collectors.gpu import nvml_way, nvml_words
-from collectors.reading import Reading
-from tests.nvml_world import Polls, World, machine, needs_gcc, polling
+from tests.nvml_world import Polls, World, machine, needs_gcc, polling, uuids
 from tests.shared import REPOSITORY
 
 pytestmark = [pytest.mark.wide, needs_gcc]
@@ -26,10 +25,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     with machine(tmp_path) as world:
         world.gpu(0)
         yield world
-
-
-def uuids(reading: Reading) -> list[str]:
-    return [gpu.gpu_uuid for gpu in reading.gpus]
 
 
 def is_gone(process: int) -> bool:

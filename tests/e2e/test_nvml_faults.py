@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.reading import Reading
-from tests.nvml_world import Polls, World, machine, needs_gcc, polling
+from tests.nvml_world import Polls, World, machine, needs_gcc, polling, uuids
 
 pytestmark = [pytest.mark.wide, needs_gcc]
 
@@ -20,10 +19,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     with machine(tmp_path) as world:
         world.gpu(0)
         yield world
-
-
-def uuids(reading: Reading) -> list[str]:
-    return [gpu.gpu_uuid for gpu in reading.gpus]
 
 
 def test_a_lost_gpu_is_left_alone_while_the_others_go_on_and_comes_back(world: World) -> None:
