@@ -33,7 +33,6 @@ from collectors.gpu import (
 )
 from collectors.host import node_exporter
 from collectors.probe import kind as probe
-from collectors.reading import Reading
 from collectors.source import Families, Kind
 from collectors.strangers import who
 
@@ -113,11 +112,6 @@ def detect_all(body: bytes) -> list[Kind]:
     if not found:
         raise UnknownKindError(_what_it_is(body, families))
     return [KINDS[name] for name in found]
-
-
-def minimum_missing(reading: Reading) -> tuple[str, ...]:
-    """Which of `MINIMUM` no engine row of the reading holds; () for an engine that is fully supported."""
-    return tuple(column for column in MINIMUM if all(getattr(row, column) is None for row in reading.engines))
 
 
 def _families(body: bytes) -> Families:

@@ -6,9 +6,8 @@ import gzip
 
 import pytest
 
-from collectors.reading import EngineSample, Reading
-from collectors.registry import KINDS, UnknownKindError, detect, detect_all, kind_named, minimum_missing
-from collectors.source import ExpositionKind
+from collectors.registry import KINDS, MINIMUM, UnknownKindError, detect, detect_all, kind_named
+from collectors.source import ExpositionKind, TargetReader
 from tests.shared import SHARED, fixture, needs_shared
 
 DCGM = b'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 40\n'
@@ -216,14 +215,31 @@ def test_each_kind_stands_under_its_name() -> None:
     assert all(name == kind.name for name, kind in KINDS.items())
 
 
-def test_what_is_missing_of_the_least_a_model_server_must_show_is_told() -> None:
-    def reading(*rows: EngineSample) -> Reading:
-        return Reading("x", "engine", [], list(rows), [], 1, 0, 0, ())
-
-    partly = EngineSample("x", "engine", "0", "m", requests_running=0, kv_cache_used_ratio=0.1)
-    assert minimum_missing(reading(partly)) == ("requests_waiting",)
-    assert minimum_missing(reading(partly, partly._replace(requests_waiting=0))) == ()
-    assert minimum_missing(reading()) == ("requests_running", "requests_waiting", "kv_cache_used_ratio")
+@pytest.mark.parametrize(
+    ("kind", "running", "waiting", "kv_cache"),
+    [
+        ("vllm", "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"),
+        ("vllm", "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:gpu_cache_usage_perc"),
+        ("sglang", "sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage"),
+        (
+            "trtllm", "trtllm_num_requests_running", "trtllm_num_requests_waiting",
+            "trtllm_kv_cache_utilization",
+        ),
+        (
+            "triton", 'nv_trt_llm_request_metrics{request_type="scheduled"}',
+            'nv_trt_llm_request_metrics{request_type="waiting"}',
+            'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}',
+        ),
+    ],
+)  # fmt: skip
+def test_the_names_of_the_gateway_apis_model_server_protocol_are_read(
+    kind: str, running: str, waiting: str, kv_cache: str
+) -> None:
+    """TotalRunningRequests, TotalQueuedRequests and KVCacheUtilization, which must be there."""
+    body = f"{running} 3\n{waiting} 2\n{kv_cache} 0.25\n".encode()
+    assert detect(body).name == kind
+    (row,) = TargetReader(detect(body)).read(body).engines
+    assert [getattr(row, column) for column in MINIMUM] == [3, 2, 0.25]
 
 
 @needs_shared
