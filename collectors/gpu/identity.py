@@ -8,6 +8,7 @@ UUID that is masked or copied with a virtual machine can stand for GPUs of sever
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from itertools import chain
 
 from collectors.gpu.entities import short_host
 from collectors.reading import GpuSample, Reading
@@ -54,9 +55,8 @@ class Identities:
     def tell_apart(self, target: str, reading: Reading) -> Reading:
         """The reading, its GPUs under names that are theirs alone among all targets."""
         if not any(
-            gpu.gpu_uuid in self._on_several or gpu.gpu_uuid[:1] == "#" for gpu in reading.gpus
-        ) and not any(
-            one.gpu_uuid in self._on_several or one.gpu_uuid[:1] == "#" for one in reading.processes
+            one.gpu_uuid in self._on_several or one.gpu_uuid[:1] == "#"
+            for one in chain(reading.gpus, reading.processes)
         ):
             return reading
         notes: dict[str, None] = dict.fromkeys(reading.notes)
@@ -64,28 +64,26 @@ class Identities:
         names: dict[str, str] = {}
         for gpu in reading.gpus:
             uuid = gpu.gpu_uuid
-            if uuid[:1] == "#":
-                uuid = f"{target}{uuid}"
-            elif uuid in self._on_several:
-                of = short_host(gpu.host) if gpu.host is not None else target
+            name = names[uuid] = self._unique(target, uuid, gpu.host)
+            if uuid in self._on_several and uuid[:1] != "#":
                 notes[
                     f"{uuid} is shown for GPUs of {len(self._targets[uuid])} hosts (masked, or copied with a "
-                    f"virtual machine?): here it is {uuid}@{of}"
+                    f"virtual machine?): here it is {name}"
                 ] = None
-                uuid = f"{uuid}@{of}"
-            names[gpu.gpu_uuid] = uuid
-            gpus.append(gpu._replace(gpu_uuid=uuid))
-        processes = [
-            process._replace(gpu_uuid=names.get(process.gpu_uuid) or self._unseen(target, process.gpu_uuid))
-            for process in reading.processes
+            gpus.append(gpu._replace(gpu_uuid=name))
+        processes = [  # a GPU that has processes may have no sample
+            one._replace(gpu_uuid=names.get(one.gpu_uuid) or self._unique(target, one.gpu_uuid, None))
+            for one in reading.processes
         ]
         return reading._replace(gpus=gpus, processes=processes, notes=tuple(notes))
 
-    def _unseen(self, target: str, uuid: str) -> str:
-        """The name of a GPU that has processes in a reading, and no sample."""
+    def _unique(self, target: str, uuid: str, host: str | None) -> str:
+        """The name of one GPU among all targets."""
         if uuid[:1] == "#":
             return f"{target}{uuid}"
-        return f"{uuid}@{target}" if uuid in self._on_several else uuid
+        if uuid in self._on_several:
+            return f"{uuid}@{target if host is None else short_host(host)}"
+        return uuid
 
     def _take_back(self, target: str, uuid: str, host: str | None) -> None:
         if host is None:
