@@ -8,7 +8,6 @@ UUID that is masked or copied with a virtual machine can stand for GPUs of sever
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from itertools import chain
 
 from collectors.gpu.entities import short_host
 from collectors.reading import GpuSample, Reading
@@ -54,10 +53,8 @@ class Identities:
 
     def tell_apart(self, target: str, reading: Reading) -> Reading:
         """The reading, its GPUs under names that are theirs alone among all targets."""
-        if not any(
-            one.gpu_uuid in self._on_several or one.gpu_uuid[:1] == "#"
-            for one in chain(reading.gpus, reading.processes)
-        ):
+        shown = {gpu.gpu_uuid for gpu in reading.gpus} | {one.gpu_uuid for one in reading.processes}
+        if not any(uuid in self._on_several or uuid[:1] == "#" for uuid in shown):
             return reading
         notes: dict[str, None] = dict.fromkeys(reading.notes)
         gpus = []
