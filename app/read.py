@@ -127,7 +127,7 @@ def _other_kinds(kinds: list[Kind]) -> list[str]:
 
 
 def _of_nothing(reading: Reading) -> list[str]:
-    if reading.says_something or reading.processes:
+    if reading.says_something:
         return []
     if not reading.lines:
         return [f"nothing in it says anything of {reading.source}"]
@@ -136,7 +136,7 @@ def _of_nothing(reading: Reading) -> list[str]:
 
 def _better_kinds(reading: Reading, body: bytes, kind: str) -> list[str]:
     """Which kinds an answer is of that says nothing of the one that was asked for."""
-    if kind == "auto" or reading.says_something or reading.processes:
+    if kind == "auto" or reading.says_something:
         return []
     try:
         found = [other.name for other in detect_all(body)]

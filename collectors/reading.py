@@ -200,4 +200,4 @@ class Reading(NamedTuple):
     @property
     def says_something(self) -> bool:
         """Whether there is any row at all."""
-        return bool(self.gpus or self.engines or self.hosts or self.usage or self.probes)
+        return any((self.gpus, self.engines, self.hosts, self.usage, self.probes, self.processes))

@@ -184,7 +184,7 @@ def test_processes_are_those_of_the_last_table_of_them() -> None:
         GpuProcess("GPU-a", "", 8, "/opt/a, b/run", 538 * MIB, "compute"),
         GpuProcess("GPU-a", "", 9, None, None, "compute"),
     )
-    assert reading.rejected_lines == 1
+    assert (reading.rejected_lines, reading.says_something) == (1, True)
 
 
 def test_other_csv_and_expositions_are_not_taken_for_it() -> None:
