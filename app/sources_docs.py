@@ -81,7 +81,7 @@ def _section(kind: Kind, about: str) -> str:
     found = aliases(kind)
     order = _COLUMNS.get(kind.role, _OF_ENGINES)
     names = sorted(found, key=lambda name: (order.index(name) if name in order else len(order), name))
-    lines = [f"## `{kind.name}`", "", *_paragraphs(about), ""]
+    lines = [f"## `{kind.name}`", "", *about.strip().splitlines(), ""]
     if names:
         lines += ["| figure | read by, first present wins | unit | versions |", "|---|---|---|---|"]
         lines += [_row(name, found[name]) for name in names]
@@ -126,10 +126,6 @@ def _path(kind: Kind) -> str:
 
 def _first_sentence(about: str) -> str:
     return _cell(about.strip().split("\n\n")[0].split(". ")[0].rstrip("."))
-
-
-def _paragraphs(about: str) -> list[str]:
-    return about.strip().splitlines()
 
 
 def _modules() -> dict[str, str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from collectors.engines.table import EngineKind
+from collectors.engines.table import EngineKind, Named
 from collectors.gpu.table import GpuKind
 from collectors.source import Kind
 
@@ -48,10 +48,12 @@ def _of_engine(kind: EngineKind) -> dict[str, tuple[Alias, ...]]:
         (kind.endpoint, ("",)),
     ):
         for column, names in names_of.items():
-            found.setdefault(column, []).extend(_alias(name, prefix) for prefix in prefixes for name in names)
+            found.setdefault(column, []).extend(
+                alias_of(name, prefix) for prefix in prefixes for name in names
+            )
     for metric, means in kind.means.items():
         for mean in means:
-            parts = [_alias(part, kind.prefixes[0]) for part in (mean.sum, mean.count)]
+            parts = [alias_of(part, kind.prefixes[0]) for part in (mean.sum, mean.count)]
             words = f"mean: {parts[0].name} ÷ {parts[1].name}"
             found.setdefault(metric, []).append(Alias(words, parts[0].unit, parts[0].versions))
     for column, summed in kind.added.items():
@@ -69,15 +71,16 @@ def _of_engine(kind: EngineKind) -> dict[str, tuple[Alias, ...]]:
 def _part(kind: EngineKind, column: str) -> str:
     """What a column made of others is made of, by the name that the source gives it."""
     names = kind.columns.get(column)
-    return _alias(names[0], kind.prefixes[0]).name if names else column
+    return alias_of(names[0], kind.prefixes[0]).name if names else column
 
 
-def _alias(name: Any, prefix: str) -> Alias:
+def alias_of(name: str | Named, prefix: str = "") -> Alias:
+    """The name as a table has it, with the labels that decide."""
     if isinstance(name, str):
         return Alias(prefix + name, "", "")
     where = ", ".join(f"{label}={text}" for label, text in name.where.items())
     label = f"{{{name.in_label}}}" if name.in_label else f"{{{where}}}" if where else ""
-    return Alias(f"{prefix}{name.name}{label}", _unit(name.scale), getattr(name, "versions", ""))
+    return Alias(f"{prefix}{name.name}{label}", _unit(name.scale), name.versions)
 
 
 def _unit(scale: float) -> str:

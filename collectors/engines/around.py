@@ -25,10 +25,9 @@ class AroundEngine(ExpositionKind[P]):
         return self.engine.yields
 
     @property
-    def aliases(self) -> Mapping[str, tuple[Alias, ...]]:
+    def aliases(self) -> dict[str, tuple[Alias, ...]]:
         """Canonical column or metric → its names."""
-        found = aliases(self.engine)
-        return {column: tuple(found[column]) for column in self.yields if column in found}
+        return dict(aliases(self.engine))
 
     @property
     def impossible(self) -> Mapping[str, str]:

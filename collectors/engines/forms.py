@@ -59,7 +59,7 @@ class FormsKind:
         for form in self.forms:
             for column, names in aliases(form.kind).items():
                 found.setdefault(column, {}).update(dict.fromkeys(names))
-        return {column: tuple(found[column]) for column in self.yields if column in found}
+        return {column: tuple(names) for column, names in found.items()}
 
     @property
     def impossible(self) -> Mapping[str, str]:

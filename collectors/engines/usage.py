@@ -6,7 +6,7 @@ A `MeteredKind` is an engine kind and a `UsageTable` over one exposition: a seri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from collectors.exposition import Nowhere
 from collectors.plausible import COUNT
 from collectors.reading import UsageCounter, UsageKey
 from collectors.source import Layout, Rows, plain
-from collectors.support import Alias
+from collectors.support import Alias, alias_of
 
 COUNTERS = UsageCounter._fields[1:]
 _SHOWN_MODELS = 5
@@ -69,6 +69,19 @@ class UsageTable:
                 named = Named(name) if isinstance(name, str) else name
                 found.setdefault(plain(named.name), []).append((counter, rank, named))
         return found
+
+    @property
+    def aliases(self) -> dict[str, tuple[Alias, ...]]:
+        """Field of `UsageCounter` → its names; the first project label stands for all."""
+        project = {self.project_labels[0]: "?*"} if self.needs_project else {}
+        named = {
+            counter: [Named(name) if isinstance(name, str) else name for name in names]
+            for counter, names in self.counters.items()
+        }
+        return {
+            counter: tuple(alias_of(replace(one, where={**one.where, **project})) for one in names)
+            for counter, names in named.items()
+        }
 
     def wants(self, name: str) -> bool:
         """Whether a series of that name can count something."""
@@ -155,13 +168,9 @@ class MeteredKind(AroundEngine[MeteredPlace]):
     """Label values that mean "none"."""
 
     @property
-    def aliases(self) -> Mapping[str, tuple[Alias, ...]]:
+    def aliases(self) -> dict[str, tuple[Alias, ...]]:
         """As the engine kind's, and those of what is counted by project alone (`spend_usd_total`)."""
-        counted = {
-            counter: tuple(Alias(one if isinstance(one, str) else one.name, "", "") for one in names)
-            for counter, names in self.usage.counters.items()
-        }
-        return counted | dict(super().aliases)
+        return self.usage.aliases | super().aliases
 
     def wants(self, name: str) -> bool:
         """Whether a series of that name can say something."""
