@@ -36,6 +36,6 @@ def test_names_stand_as_the_references_have_them() -> None:
         "nv_inference_queue_duration_us",
         "dynamo_frontend_time_to_first_token_seconds",
         # Counted by project alone.
-        "| `cached_tokens_total` | `gen_ai_client_token_usage_sum{gen_ai_token_type=cached_input, project=?*}`",
+        "`cached_tokens_total` | `gen_ai_client_token_usage_sum{gen_ai_token_type=cached_input, project=?*}`",
     ):
         assert name in page
