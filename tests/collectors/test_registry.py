@@ -106,7 +106,7 @@ def test_a_label_server_that_somebody_else_put_there_makes_no_router(name: str) 
 
 
 def test_a_dynamo_worker_is_read_as_the_engine_whose_names_it_shows() -> None:
-    dump = VLLM + WORKER + b'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 1\n' * 1
+    dump = VLLM + WORKER + b'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 1\n'
     assert [kind.name for kind in detect_all(dump)] == ["vllm"]
 
 
