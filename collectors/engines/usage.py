@@ -19,7 +19,6 @@ from collectors.reading import UsageCounter, UsageKey
 from collectors.source import Layout, Rows, plain
 from collectors.support import Alias, alias_of
 
-COUNTERS = UsageCounter._fields[1:]
 _SHOWN_MODELS = 5
 
 
