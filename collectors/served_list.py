@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from collectors.fetch import Fetched, fetch, new_session
+from collectors.settings import ShownUrl
 from collectors.target import Access, Target
 from collectors.target_groups import ListError
 from collectors.target_source import LIST_TIMEOUT_SECONDS, NetworkListSettings
-from collectors.urls import checked_url, shown_url, split_credentials
+from collectors.urls import checked_url, split_credentials
 
 
-class ServedList(NetworkListSettings):
+class ServedList(NetworkListSettings, ShownUrl):
     """A web server that lists targets, and what holds for all targets in the list."""
 
     url: str
@@ -40,19 +40,6 @@ class ServedList(NetworkListSettings):
     @classmethod
     def _whole_url(cls, value: str) -> str:
         return checked_url(value, "")
-
-    @field_serializer("url")
-    def _dumped_url(self, _value: str) -> str:
-        return self.shown_url
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        for name, value in super().__repr_args__():
-            yield name, self.shown_url if name == "url" else value
-
-    @property
-    def shown_url(self) -> str:
-        """The URL as people may see it."""
-        return shown_url(self.url)
 
     def request(self, url: str) -> Target:
         """The list (or another URL of its server) as something that can be fetched."""

@@ -5,11 +5,21 @@ In YAML the two lengths of time are called `interval` and `timeout`; in Python t
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from collectors.durations import Duration, format_duration, parse_duration
+from collectors.urls import shown_url
 
 DEFAULT_INTERVAL_SECONDS = 10.0
 DEFAULT_TIMEOUT_SECONDS = 5.0
@@ -27,6 +37,26 @@ class Settings(BaseModel):
         validate_by_name=True,
         protected_namespaces=(),
     )
+
+
+class ShownUrl(Settings):
+    """Settings with a `url` that may hold secrets: neither a dump nor a repr shows them."""
+
+    if TYPE_CHECKING:
+        url: str  # the subclass has it, at its own place among the settings
+
+    @field_serializer("url", check_fields=False)
+    def _dumped_url(self, _value: str) -> str:
+        return self.shown_url
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, self.shown_url if name == "url" else value
+
+    @property
+    def shown_url(self) -> str:
+        """The URL as people may see it: no credentials, no value of a secret-looking parameter."""
+        return shown_url(self.url)
 
 
 class Pace(Settings):

@@ -9,7 +9,7 @@ import base64
 import difflib
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationInfo,
-    field_serializer,
     field_validator,
     model_validator,
 )
@@ -26,13 +25,12 @@ from pydantic import (
 from collectors.plain_files import read_plain_file
 from collectors.probe.settings import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, ProbeSettings
 from collectors.prometheus.settings import PrometheusSettings
-from collectors.settings import Pace, Settings, with_pace
+from collectors.settings import Pace, Settings, ShownUrl, with_pace
 from collectors.urls import (
     DEFAULT_PATH,
     checked_host,
     checked_url,
     default_name,
-    shown_url,
     split_credentials,
 )
 
@@ -186,7 +184,7 @@ class TargetSettings(Access, Pace):
         return value
 
 
-class Target(TargetSettings):
+class Target(TargetSettings, ShownUrl):
     """One endpoint to scrape."""
 
     name: str = Field(default="", max_length=200)
@@ -265,19 +263,6 @@ class Target(TargetSettings):
                     " for instance gpu-node-1/0"
                 )
         return value
-
-    @field_serializer("url")
-    def _dumped_url(self, _value: str) -> str:
-        return self.shown_url
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        for name, value in super().__repr_args__():
-            yield name, self.shown_url if name == "url" else value
-
-    @property
-    def shown_url(self) -> str:
-        """The URL as people may see it: no credentials, no value of a secret-looking parameter."""
-        return shown_url(self.url)
 
     def authorization(self) -> str | None:
         """The Authorization header, or None. Files are read anew at each call.
