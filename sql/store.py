@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
@@ -94,11 +94,6 @@ class Writer:
         """Run `sql/commands/NAME.sql` (or a query) inside the transaction; its rows, if it returns any."""
         text, bound = _bind(name, parameters)
         return self._connection.execute(text, bound).fetchall()
-
-    def run_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run a command once per row of parameters."""
-        for row in rows:
-            self.run(name, **row)
 
 
 class Store:

@@ -136,8 +136,8 @@ class Puller:
         def also(writer: Writer, _: Sequence[Scraped]) -> None:
             if error is None and told != self._told:
                 writer.run(
-                    "describe_target", target=self.source.name, found_kind=PROMETHEUS, role=ROLE, missing=[],
-                    notes=list(told), found_names="{}",
+                    "describe_targets", targets=[self.source.name], found_kinds=[PROMETHEUS], roles=[ROLE],
+                    missing=[[]], notes=[list(told)], found_names=["{}"],
                 )  # fmt: skip
 
         async with self.committing:
