@@ -160,6 +160,8 @@ class Ingest:
         try:
             self._write(whole, also, ending)
         except UNSTORABLE:
+            if not whole:  # no answer is to blame
+                raise
             for scraped in whole:
                 try:
                     self._write([scraped], also, ending)

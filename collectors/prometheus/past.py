@@ -15,7 +15,7 @@ from collectors.prometheus import progress
 from collectors.prometheus.fetch import Fetcher, Stretch
 from collectors.prometheus.intake import Intake
 from collectors.prometheus.own_thread import OwnThread
-from collectors.prometheus.progress import Span
+from collectors.prometheus.progress import Span, moment
 from collectors.prometheus.refusals import ApiError
 from sql.store import Writer
 
@@ -136,12 +136,14 @@ class Past:
         if new := {name: target for name, target in gone.items() if name not in reading.listed}:
             await intake.listed(intake.targets, new)
             reading.listed.update(new)
-        rest = len(found.scrapes)
+        last = found.scrapes[-1] if found.scrapes else None
 
         def also(writer: Writer, part: Sequence[Scraped]) -> None:
-            nonlocal rest
-            rest -= len(part)
-            if rest <= 0:
+            # What cannot be stored as a whole is written one by one: with the last one, all of it is.
+            if last is None or (part[-1].target.name, part[-1].ts) == (
+                intake.name(last.identity),
+                moment(last.ts_ms),
+            ):
                 progress.note_backfilled(writer, intake.source.name, span, stretch.end_ms)
 
         ending = stretch.end_ms >= span.end_ms  # what follows is counted by live pulling

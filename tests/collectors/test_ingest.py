@@ -209,6 +209,20 @@ def test_a_batch_that_fails_to_write_is_forgotten_and_its_increase_comes_with_th
     assert increases(store) == [(None, None), ([2, 2, 2], 20)]
 
 
+def test_a_store_that_refuses_the_last_usage_at_the_end_says_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest = ingest_on(store)
+    take(ingest, 0, ENGINE, vllm(prompt=100))
+    take(ingest, 30, ENGINE, vllm(prompt=150))
+    with monkeypatch.context() as patch:
+        patch.setattr("sql.store.Writer.append", _full_disk)
+        with pytest.raises(duckdb.Error, match="No space left"):
+            ingest.commit([], ending=True)
+    ingest.commit([], ending=True)
+    assert store.query("usage_rows", target="llm")["prompt_tokens"].to_list() == [50]
+
+
 def _full_disk(*_: object) -> None:
     raise duckdb.IOException("No space left on device")
 

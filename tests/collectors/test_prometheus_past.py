@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
 import pytest
 
 from collectors.ingest import Ingest
+from collectors.prometheus import progress
+from sql.store import Writer
 from tests.collectors.fake_prometheus import FakePrometheus, Reply, fake_prometheus
 from tests.collectors.pulling import (
     STEP,
@@ -109,6 +112,30 @@ class TestPast:
         gone = {row["target"]: row["gone_at"] is not None for row in pulled.rows("target")}
         assert gone == {"vllm/a:8000": False, "vllm/old:8000": True, "prom": False}
         assert len([row for row in pulled.rows("engine_sample") if row["target"] == "vllm/old:8000"]) == 5
+
+    def test_a_stretch_that_is_stored_answer_by_answer_is_read_when_all_are_stored(
+        self, fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scrape_past(fake, 600)
+        pulled = pulled_from(fake, backfill="60s")  # the last six scrapes
+        pulled.pull()
+        append, note = Writer.append, progress.note_backfilled
+        stored_before: list[int] = []
+
+        def refuse_several(writer: Writer, table: str, some: Any) -> None:
+            if table == "engine_sample" and some.num_rows > 1:
+                raise duckdb.ConversionException("one of them")
+            append(writer, table, some)
+
+        def note_and_count(*arguments: Any) -> None:
+            stored_before.append(len(prompts(pulled)))
+            note(*arguments)
+
+        monkeypatch.setattr(Writer, "append", refuse_several)
+        monkeypatch.setattr(progress, "note_backfilled", note_and_count)
+        pulled.read_past()
+        assert prompts(pulled) == [5400.0, 5500.0, 5600.0, 5700.0, 5800.0, 5900.0]
+        assert stored_before == [0, 5]  # with all, which is refused, and with the last one
 
     def test_an_error_is_told_and_the_rest_is_read_later(self, fake: FakePrometheus) -> None:
         count = scrape_past(fake, 600)
