@@ -32,8 +32,9 @@ class Names:
         self._names: dict[tuple[str, Identity], str] = {}
 
     def restore(self, source: str, identity: Identity, name: str) -> bool:
-        """The name that an earlier process gave; False when another target has it now."""
-        if not self._is_free(name):
+        """The name that an earlier process, or puller of that source, gave; False when another target has it
+        now."""
+        if self._owners.get(name) != (source, identity) and not self._is_free(name):
             return False
         self._owners[name] = (source, identity)
         self._names[source, identity] = name

@@ -137,6 +137,12 @@ class TestDerived:
         assert names.restore("prom", self.IDENTITY, "v/a:1 (cluster=c)")
         assert names.of("prom", self.IDENTITY) == "v/a:1 (cluster=c)"
 
+    def test_a_source_that_is_read_anew_keeps_the_names_that_it_gave_and_no_other_gets_them(self) -> None:
+        names = Names()
+        assert names.of("prom", self.IDENTITY) == "v/a:1"
+        assert not names.restore("other", self.IDENTITY, "v/a:1")
+        assert names.restore("prom", self.IDENTITY, "v/a:1")
+
     def test_a_long_name_is_cut_and_still_its_own(self) -> None:
         names = Names()
         long = [names.of("prom", (("instance", "x" * 500 + end), ("job", "v"))) for end in "ab"]
