@@ -256,7 +256,7 @@ class Monitor:
         await asyncio.to_thread(housekeeping, self.store, self.config.retention, self.clock())
         if self.rounds is not None:
             async with self.rounds.committing:
-                self.rounds.ingest.forget()
+                await asyncio.to_thread(self.rounds.ingest.forget)
 
     def trouble(self, now: datetime) -> list[str]:
         """Why the monitor cannot be trusted at the moment, in words; empty when it can."""
