@@ -17,6 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from collectors.prometheus.api import Raw
+from collectors.prometheus.names import OF_EVERY_TARGET
 from collectors.prometheus.refusals import ApiError
 
 Identity = tuple[tuple[str, str], ...]
@@ -115,7 +116,7 @@ class Upstreams:
         native = 0
         for raw in series:
             name = raw.labels["__name__"]
-            if name not in ("up", "scrape_duration_seconds"):
+            if name not in OF_EVERY_TARGET:
                 others.append(raw)
                 native += not raw.points
                 continue
