@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, model_validator
 
 from collectors.known_targets import KnownTargets, refuse_secrets
-from collectors.served_list import ServedList, get
+from collectors.served_list import ServedList, ServedSource, get
 from collectors.target import Target
 from collectors.target_groups import Listed, ListError, content_of, targets_of
-from collectors.target_source import TargetSource
+from collectors.urls import reachable_url
 
 FROM_DISCOVERY = {
     "pod": "__meta_kubernetes_pod_name",
@@ -43,25 +42,15 @@ class PrometheusList(ServedList):
         return self
 
 
-class PrometheusSd(TargetSource):
+class PrometheusSd(ServedSource):
     """The targets of one `prometheus_sd` entry."""
 
     origin = "prometheus_sd"
+    settings: PrometheusList
 
     def __init__(self, settings: PrometheusList, known: KnownTargets | None = None) -> None:
-        super().__init__()
-        self.settings = settings
-        self.refresh_seconds = settings.refresh_interval_seconds
+        super().__init__(settings)
         self._known = known or KnownTargets()
-
-    @property
-    def title(self) -> str:
-        """The URL as people may see it."""
-        return self.settings.shown_url
-
-    def parts(self) -> tuple[list[str], list[str]]:
-        """The list itself."""
-        return [self.title], []
 
     def read(self, part: str, now: datetime) -> tuple[list[Target], list[str]]:
         """Fetch the list, and without `jobs` find out which targets are ours."""
@@ -123,29 +112,3 @@ def _entries(content: Any) -> Iterator[dict[str, Any]]:
 def _texts(labels: Any) -> dict[str, str]:
     found = labels.items() if isinstance(labels, dict) else ()
     return {name: value for name, value in found if isinstance(value, str)}
-
-
-def reachable_url(url: str, prometheus_url: str) -> str:
-    """The URL of a target as seen from here: what Prometheus calls localhost is the host it runs on."""
-    target, host = _split(url), _split(prometheus_url)
-    if target is None or host is None or not _is_loopback(target) or _is_loopback(host):
-        return url
-    name = f"[{host.hostname}]" if ":" in (host.hostname or "") else host.hostname
-    return urlunsplit(target._replace(netloc=f"{name}:{target.port}" if target.port else f"{name}"))
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts if parts.hostname else None
-
-
-def _is_loopback(parts: SplitResult) -> bool:
-    host = parts.hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -11,7 +11,7 @@ from collectors.fetch import Fetched, fetch, new_session
 from collectors.settings import ShownUrl
 from collectors.target import Access, Target
 from collectors.target_groups import ListError
-from collectors.target_source import LIST_TIMEOUT_SECONDS, NetworkListSettings
+from collectors.target_source import LIST_TIMEOUT_SECONDS, NetworkListSettings, TargetSource
 from collectors.urls import checked_url, split_credentials
 
 
@@ -46,6 +46,24 @@ class ServedList(NetworkListSettings, ShownUrl):
         access = {name: getattr(self.access, name) for name in Access.model_fields}
         pace = {"interval_seconds": LIST_TIMEOUT_SECONDS, "timeout_seconds": LIST_TIMEOUT_SECONDS}
         return Target.model_validate({"name": self.shown_url[:200], "url": url, **pace, **access})
+
+
+class ServedSource(TargetSource):
+    """The targets of one such list: it has no parts but itself."""
+
+    def __init__(self, settings: ServedList) -> None:
+        super().__init__()
+        self.settings = settings
+        self.refresh_seconds = settings.refresh_interval_seconds
+
+    @property
+    def title(self) -> str:
+        """The URL as people may see it."""
+        return self.settings.shown_url
+
+    def parts(self) -> tuple[list[str], list[str]]:
+        """The list itself."""
+        return [self.title], []
 
 
 def get(settings: ServedList, url: str) -> bytes:

@@ -108,6 +108,15 @@ def moved_to(url: str, location: str | None) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+def reachable_url(url: str, seen_from: str) -> str:
+    """The URL as it is asked from elsewhere: what the host of `seen_from` calls localhost is that host."""
+    target, host = _split(url), _split(seen_from)
+    if target is None or host is None or not _is_loopback(target) or _is_loopback(host):
+        return url
+    name = f"[{host.hostname}]" if ":" in (host.hostname or "") else host.hostname
+    return urlunsplit(target._replace(netloc=f"{name}:{target.port}" if target.port else f"{name}"))
+
+
 def default_name(url: str) -> str:
     """What a target is called that was given no name: host:port, with the path where it is unusual.
 
@@ -130,6 +139,14 @@ def _split(value: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts if parts.hostname else None
+
+
+def _is_loopback(parts: SplitResult) -> bool:
+    host = parts.hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _with_scheme(value: str) -> str:

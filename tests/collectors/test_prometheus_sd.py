@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.config import ConfigError, load_text
-from collectors.prometheus_sd import PrometheusList, PrometheusSd, active_targets, reachable_url
+from collectors.prometheus_sd import PrometheusList, PrometheusSd, active_targets
 from collectors.target_groups import ListError
+from collectors.urls import reachable_url
 from tests.collectors.list_server import Answer, ListServer, as_json, list_server
 from tests.e2e.prometheus_server import needs_prometheus, prometheus_server
 
