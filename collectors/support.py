@@ -27,7 +27,9 @@ def aliases(kind: Kind) -> Mapping[str, tuple[Alias, ...]]:
         return _of_engine(kind)
     if isinstance(kind, GpuKind):
         return {
-            column: tuple(Alias(one.name, _unit(one.unit.multiplier / one.unit.divisor), "") for one in names)
+            column: tuple(
+                Alias(one.name, _unit(one.unit.multiplier / one.unit.divisor), one.versions) for one in names
+            )
             for column, names in kind.columns.items()
         }
     told: Mapping[str, tuple[Alias, ...]] = getattr(kind, "aliases", {})
@@ -84,4 +86,4 @@ def alias_of(name: str | Named, prefix: str = "") -> Alias:
 
 
 def _unit(scale: float) -> str:
-    return "" if scale == 1 else f"× {scale:g}"
+    return "" if scale == 1 else f"× {scale:.10g}"

@@ -52,6 +52,8 @@ class Named(NamedTuple):
     """Not 0: the series is a flag, 1 when this bit of the column is set."""
     rank: int | None = None
     """Names of one rank belong together (the flags of a mask); None: its place in the order."""
+    versions: str = ""
+    """Which versions show it; "" where all do, or where that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,5 +121,5 @@ def test_a_scrape_without_a_sum_leaves_the_mean_to_the_others() -> None:
     first = pl.col("ts") == datetime(2026, 1, 1)
     told = [pl.when(first).then(name).alias(name) for name in ("sum_seconds", "timed")]
     sums = latency.total(known.with_columns(told))["t", "0", None, "ttft"]
-    assert sums == ([inf], [10.0], 8.0, 4.0)
     assert sums.mean == 2.0
+    assert sums == ([inf], [10.0], 8.0, 4.0)
