@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.processes import cpu_seconds, resident_bytes
+from tests.e2e.child import running
 from tests.e2e.prometheus_server import Prometheus, prometheus_server
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -128,8 +129,6 @@ def infermeter(urls: list[str], folder: Path, interval_seconds: float) -> Iterat
     config_path.write_text(json.dumps(config))  # JSON is YAML
     log_path = folder / "infermeter.log"
     command = [sys.executable, "-m", "app.cli", "serve", "--config", str(config_path)]
-    with log_path.open("w") as log:
-        child = subprocess.Popen(command, cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT)
 
     def failed() -> int:
         own = _get(f"http://127.0.0.1:{port}/metrics")
@@ -138,16 +137,9 @@ def infermeter(urls: list[str], folder: Path, interval_seconds: float) -> Iterat
         )
         return int(sum(map(float, found)))
 
-    try:
+    with running(command, log_path, REPOSITORY) as child:
         _wait_until_answers(f"http://127.0.0.1:{port}/metrics", child, log_path)
         yield Scraper("infermeter", child.pid, failed)
-    finally:
-        child.terminate()
-        try:
-            child.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
 
 
 def _wait_until_answers(url: str, child: subprocess.Popen[bytes], log_path: Path) -> None:

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.e2e.child import running
+
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="needs the program prometheus (apt-get install prometheus)"
 )
@@ -116,18 +118,9 @@ def prometheus_server(
     log_path = folder / "prometheus.log"
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     command += ["--web.listen-address=127.0.0.1:0", "--log.level=info"]
-    with log_path.open("w") as log:
-        child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
+    with running(command, log_path) as child:
         url = _wait_until_ready(child, log_path, time.monotonic() + deadline_seconds)
         yield Prometheus(url, child.pid)
-    finally:
-        child.terminate()
-        try:
-            child.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
 
 
 def _configuration(targets: Sequence[str], interval_seconds: float) -> dict[str, Any]:

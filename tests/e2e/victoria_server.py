@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.e2e.child import running
 
 PROGRAM = "victoria-metrics"
 
@@ -38,22 +39,13 @@ def victoria_server(
     log_path = folder / "log"
     command = [PROGRAM, f"-storageDataPath={folder / 'data'}", f"-httpListenAddr={address}"]
     command += [f"-promscrape.config={config}", "-memory.allowedBytes=256MB"]
-    with log_path.open("w") as log:
-        child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
+    with running(command, log_path) as child:
         deadline = time.monotonic() + deadline_seconds
         while not _answers(f"http://{address}/health"):
             if child.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"VictoriaMetrics did not come up:\n{log_path.read_text()[-2000:]}")
             time.sleep(0.1)
         yield f"http://{address}"
-    finally:
-        child.terminate()
-        try:
-            child.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
 
 
 def _answers(url: str) -> bool:
