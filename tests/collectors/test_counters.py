@@ -10,17 +10,13 @@ from hypothesis import strategies as st
 
 from collectors.counters import BASE_EVERY, Last, increase
 from collectors.reading import Histogram
+from tests.collectors.moments import T0, at
 
-T0 = datetime(2026, 11, 30, 12, 0)
 EDGES = (0.1, 1.0, math.inf)
 
 
 def seen(*buckets: float, total: float | None = None, edges: tuple[float, ...] = EDGES) -> Histogram:
     return Histogram("0", "m", "ttft", edges, buckets, total, buckets[-1])
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
 
 
 def last(*buckets: float, total: float | None = None, ts: datetime = T0) -> Last:

@@ -5,7 +5,7 @@ The expositions are excerpts of what LiteLLM 1.110.2 and Dynamo 1.6.1 answered t
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,20 +15,12 @@ from collectors.ingest import Ingest
 from collectors.target import Target
 from sql.store import Store
 from tests.collectors.exposition_samples import vllm
+from tests.collectors.moments import T0, at, unix
 
-T0 = datetime(2026, 11, 30, 12, 0)
 PROXY = Target(name="proxy", url="http://host:4000/metrics/")
 FRONTEND = Target(name="frontend", url="http://host:8000/metrics", project="chat")
 WORKER = Target(name="worker", url="http://host:8081/metrics", project="chat")
 ENGINE = Target(name="llm", url="http://host:8000/metrics", project="chat")
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
-def unix(seconds: float) -> float:
-    return at(seconds).replace(tzinfo=UTC).timestamp()
 
 
 def fresh(store: Store, *targets: Target) -> Ingest:

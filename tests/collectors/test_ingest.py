@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,20 +15,12 @@ from collectors.reading import GpuProcess, HostSample, ProbeResult
 from collectors.target import Target
 from sql.store import Store
 from tests.collectors.exposition_samples import dcgm, vllm
+from tests.collectors.moments import T0, at, unix
 
-T0 = datetime(2026, 11, 30, 12, 0)
 EARLY = 1e9
 """A process start long before T0 (unix seconds)."""
 ENGINE = Target(name="llm", url="http://host:8000/metrics", project="chat")
 GPU = Target(name="node-1", url="http://host:9400/metrics", kind="dcgm")
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
-def unix(seconds: float) -> float:
-    return at(seconds).replace(tzinfo=UTC).timestamp()
 
 
 def answer(body: bytes) -> Fetched:

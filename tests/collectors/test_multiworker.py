@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,18 +17,10 @@ from collectors.multiworker import ALTERNATES_FOR, Counting, Watch, look
 from collectors.target import Target
 from sql.store import Store
 from tests.collectors.exposition_samples import vllm
+from tests.collectors.moments import T0, at, unix
 
-T0 = datetime(2026, 11, 30, 12, 0)
 TARGET = Target(name="llm", url="http://host:8000/metrics", kind="vllm")
 FLAG = "multi-worker endpoint: each scrape is answered by another worker with its own counters"
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
-def unix(seconds: float) -> float:
-    return at(seconds).replace(tzinfo=UTC).timestamp()
 
 
 def verdicts(values: list[float], starts: list[float | None] | None = None) -> list[Counting]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,12 @@ from collectors.reading import EngineSample, Reading, UsageCounter, UsageKey
 from collectors.target import Target
 from sql.store import Store
 from tests.collectors.exposition_samples import vllm
+from tests.collectors.moments import T0, at, unix
 
-T0 = datetime(2026, 11, 30, 12, 0)
 ENGINE = Target(name="llm", url="http://host:8000/metrics", kind="vllm", project="chat", environment="prod")
 GATEWAY = Target(name="gate", url="http://host:4000/metrics", project="platform")
 SEARCH = UsageKey("search", None, "qwen", "key-1", "litellm")
 SUPPORT = UsageKey("support", None, "qwen", "key-2", "litellm")
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
-def unix(seconds: float) -> float:
-    return at(seconds).replace(tzinfo=UTC).timestamp()
 
 
 def fresh(store: Store, *targets: Target) -> Ingest:
