@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.pages import states
 from app.view import View, Window
+from collectors.gpu.entities import short_host
 from sql.store import Store
 
 SHARED_SECONDS = 5
@@ -145,8 +146,7 @@ def host(store: Store, name: str | None, window: Window) -> dict[str, Any] | Non
     """The newest facts of a host, as some node_exporter tells them; None where none does."""
     if not name:
         return None
-    short = name.lower().partition(".")[0]
-    found = ask(store, "page_host", host=short, as_of=window.end, look_back=LOOK_BACK)
+    found = ask(store, "page_host", host=short_host(name), as_of=window.end, look_back=LOOK_BACK)
     return found.row(0, named=True) if found.height else None
 
 

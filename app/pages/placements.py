@@ -29,21 +29,25 @@ def on_gpu(placements: pl.DataFrame, gpu: str, mig: str) -> list[Placed]:
     return _best(mine.iter_rows(named=True))
 
 
-def engine_gpus(placements: pl.DataFrame, target: str, replica: str) -> tuple[list[tuple[str, str]], str]:
-    """(GPU, MIG instance) of one engine replica, and the way of knowing: that of the best that knows any."""
+def engine_gpus(
+    placements: pl.DataFrame, target: str, replica: str
+) -> tuple[list[tuple[str, str]], str, datetime | None]:
+    """(GPU, MIG instance) of one engine replica, the way of knowing (the best that knows any), and when one
+    of them was last seen that way."""
     mine = placements.filter((pl.col("target") == target) & pl.col("replica").is_in([replica, ""]))
     for way in WAYS:
         found = mine.filter(pl.col("source") == way)
         if not found.is_empty():
-            return sorted(set(found.select("gpu_uuid", "mig_instance").iter_rows())), way
-    return [], ""
+            gpus = sorted(set(found.select("gpu_uuid", "mig_instance").iter_rows()))
+            return gpus, way, found.select(pl.col("last_seen").max()).item()
+    return [], "", None
 
 
 def engine_text(
     at: parts.Here, placements: pl.DataFrame, gpus: pl.DataFrame, target: str, replica: str
 ) -> tuple[str, str]:
     """An engine's GPUs shortly, and the help beside them; the text is empty where they are not known."""
-    found, way = engine_gpus(placements, target, replica)
+    found, way, seen = engine_gpus(placements, target, replica)
     if not found:
         return "", at.say("about_engine_gpus_unknown")
     names = {
@@ -51,8 +55,6 @@ def engine_text(
         for row in gpus.select("gpu_uuid", "mig_instance", "host", "gpu_index").iter_rows(named=True)
     }
     text = states.gpu_list([names.get(key, key[0] + (f" MIG {key[1]}" if key[1] else "")) for key in found])
-    mine = placements.filter((pl.col("target") == target) & (pl.col("source") == way))
-    seen: datetime | None = mine.select(pl.col("last_seen").max()).item()
     return f"{text} ({way_text(at, way, seen)})", at.say("about_engine_gpus")
 
 

@@ -1,10 +1,11 @@
 -- purpose: one host's newest facts, and how busy its CPUs were over the look-back (increase of busy ÷ of all seconds).
--- parameters: host (its short name, lower case), as_of (UTC), look_back (seconds).
+-- parameters: host (its short name in lower case; an address whole), as_of (UTC), look_back (seconds).
 -- grain: one row or none.
 WITH recent AS (
   SELECT *
   FROM host_sample
-  WHERE lower(split_part(host, '.', 1)) = $host AND ts > $as_of - to_seconds($look_back) AND ts <= $as_of
+  WHERE $host IN (lower(host), CASE WHEN NOT regexp_full_match(host, '[0-9]+[.].*') THEN lower(split_part(host, '.', 1)) END)
+    AND ts > $as_of - to_seconds($look_back) AND ts <= $as_of
 ), steps AS (
   SELECT
     target, ts,

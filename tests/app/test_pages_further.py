@@ -9,7 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import runtime
-from app.pages import placements, probe_charts, sources, states
+from app.pages import facts, placements, probe_charts, sources, states
+from app.view import Window
 from sql.store import Store
 from tests.app import data, further
 from tests.app.opening import NOW, Open, first_line, text_of
@@ -70,15 +71,20 @@ def test_a_placement_not_seen_for_a_quarter_of_an_hour_is_gone(store: Store) -> 
 
 
 def test_a_placement_of_one_replica_or_of_all() -> None:
-    rows = [("e", "1", "GPU-1", "pod"), ("e", "0", "GPU-0", "pod"), ("e", "", "GPU-9", "process")]
+    before = NOW - timedelta(minutes=3)
+    rows = [
+        ("e", "1", "GPU-1", "pod", before),
+        ("e", "0", "GPU-0", "pod", NOW),
+        ("e", "", "GPU-9", "process", NOW),
+    ]
     frame = pl.DataFrame(
-        [(target, replica, gpu, "", way, NOW) for target, replica, gpu, way in rows],
+        [(target, replica, gpu, "", way, seen) for target, replica, gpu, way, seen in rows],
         schema=["target", "replica", "gpu_uuid", "mig_instance", "source", "last_seen"],
         orient="row",
     )
-    assert placements.engine_gpus(frame, "e", "1") == ([("GPU-1", "")], "pod")
-    assert placements.engine_gpus(frame, "e", "2") == ([("GPU-9", "")], "process")
-    assert placements.engine_gpus(frame, "f", "0") == ([], "")
+    assert placements.engine_gpus(frame, "e", "1") == ([("GPU-1", "")], "pod", before)
+    assert placements.engine_gpus(frame, "e", "2") == ([("GPU-9", "")], "process", NOW)
+    assert placements.engine_gpus(frame, "f", "0") == ([], "", None)
     assert [one.target for one in placements.on_gpu(frame, "GPU-0", "")] == ["e"]
 
 
@@ -151,3 +157,17 @@ def _sources_page() -> None:
     from app.pages import sources
 
     sources.page()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("10.0.0.5", "10.0.0.5"), ("10.0.0.7", None), ("NODE-9", "node-9.example.com"), ("node-8", None)],
+)
+def test_hosts_are_compared_by_their_short_name_and_addresses_whole(asked: str, told: str | None) -> None:
+    made = Store.open()
+    rows = [{"ts": NOW, "target": "h", "host": host} for host in ("10.0.0.5", "node-9.example.com")]
+    with made.write() as writer:
+        writer.append("host_sample", data.frame(rows))
+    window = Window(NOW - timedelta(hours=1), NOW, 60, live=True)
+    found = facts.host(made, asked, window)
+    assert (found and found["host"]) == told
