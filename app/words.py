@@ -206,6 +206,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "ttft_median_24h": ("TTFT median (24 h)", "首 token 延迟中位数（24 小时）"),
     "tpot_median_24h": ("TPOT median (24 h)", "TPOT 中位数（24 小时）"),
     "probe_cost_24h": ("cost (24 h)", "费用（24 小时）"),
+    "probe_last_error": ("last error (24 h): {error}", "最近错误（24 小时）：{error}"),
     "probes_failed": ("failed probes", "失败的探测"),
     "project": ("project", "项目"),
     "origin": ("from", "来源"),

@@ -79,8 +79,8 @@ ABOUT: dict[str, tuple[str, str]] = {
         ),
     ),
     "about_trend": (
-        "TTFT p95 over the last hour, each engine on its own scale.",
-        "近一小时首 token 延迟 p95，各引擎自有刻度。",
+        "TTFT p95 (the mean, where there is no percentile) over the last hour, each engine on its own scale.",
+        "近一小时首 token 延迟 p95（无分位数时为平均值），各引擎自有刻度。",
     ),
     "about_kv": (
         "Share of the KV cache's blocks in use. Near 100 % requests are preempted.",
@@ -191,6 +191,18 @@ ABOUT: dict[str, tuple[str, str]] = {
     "about_probe_ttft": (
         "From sending the request to the first token: the network and everything in between included.",
         "从发送请求到首 token：含网络及中间各层。",
+    ),
+    "about_probe_e2e": (
+        "From sending the request to the last token: the network and everything in between included.",
+        "从发送请求到最后一个 token：含网络及中间各层。",
+    ),
+    "about_probes_ok": (
+        "Of the requests that infermeter itself sent: those whose answer came whole and in time.",
+        "infermeter 发送的请求中按时完整返回的数量。",
+    ),
+    "about_probes_failed": (
+        "Requests that infermeter itself sent and that were refused, broke off or took too long.",
+        "infermeter 发送的请求中被拒绝、中断或超时的数量。",
     ),
     "about_probe_cost": (
         "Tokens × the configured prices; an estimate, not the bill. ≥: some requests' tokens are unknown.",

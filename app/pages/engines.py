@@ -123,14 +123,14 @@ def one_answer(at: parts.Here, mine: pl.DataFrame, row: dict[str, Any], *, sever
     several), TTFT now, its queue, its verdict if there is one, data age."""
     name = f"{row['target']} / {row['replica']}" if several else row["target"]
     said = [f"**{form.plain(name)}**"]
-    key = (row["target"], row["replica"], row["model"])
-    reading = tables.recent_p95(at, mine).get(key)
     if row["role"] == "probe":
         said += probe_charts.last_hour(at, row["target"])
-    elif reading is not None and reading.mean is not None:
-        said.append(at.say("ttft_mean_is", value=form.latency(reading.mean), n=form.count(reading.requests)))
-    elif reading is not None:
-        said.append(at.say("ttft_p95_is", value=reading.text, n=form.count(reading.requests)))
+    elif reading := tables.recent_p95(at, mine).get((row["target"], row["replica"], row["model"])):
+        n = form.count(reading.requests)
+        if reading.mean is not None:
+            said.append(at.say("ttft_mean_is", value=form.latency(reading.mean), n=n))
+        else:
+            said.append(at.say("ttft_p95_is", value=reading.text, n=n))
     if row["requests_waiting"] is not None:
         said.append(at.say("n_waiting", n=form.count(row["requests_waiting"])))
     if row["requests_running"] is not None:

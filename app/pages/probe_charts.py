@@ -62,7 +62,7 @@ def facts_of(at: parts.Here, target: str) -> list[tuple[str, str, str | None]]:
         (
             at.say("probes_ok_24h"),
             at.say("n_of_all", n=form.count(good), all=form.count(found["probes"])),
-            None,
+            at.say("about_probes_ok"),
         ),
         (at.say("ttft_median_24h"), form.latency(found["ttft_p50"]), at.say("about_probe_ttft")),
         (at.say("tpot_median_24h"), form.latency(found["tpot_p50"]), at.say("about_tpot")),
@@ -100,24 +100,28 @@ def draw_all(at: parts.Here, row: dict[str, Any]) -> None:
             with st.container():
                 _times(at, broken, metric, around, row["target"])
         with st.container():
-            _failures(at, broken, around)
+            _failures(at, broken, around, row["target"])
 
 
 def _times(at: parts.Here, series: pl.DataFrame, metric: str, around: Frame, target: str) -> None:
     peak = series[f"{metric}_max"].drop_nulls().max()
     note = at.say("peak", value=form.latency(float(peak))) if isinstance(peak, int | float) else ""
-    about = "about_probe_ttft" if metric == "ttft" else f"about_{metric}"
+    about = "about_tpot" if metric == "tpot" else f"about_probe_{metric}"
     parts.panel(at.say(f"metric_{metric}"), note, at.say(about))
     wanted = [Line(metric, at.say("median"), f"{metric}_min", f"{metric}_max")]
     missing = at.say("probe_did_not_time", target=form.plain(target))
     parts.lines(series, around, wanted, "seconds", f"probe_{metric}", missing)
 
 
-def _failures(at: parts.Here, series: pl.DataFrame, around: Frame) -> None:
+def _failures(at: parts.Here, series: pl.DataFrame, around: Frame, target: str) -> None:
     known = series["failures"].drop_nulls()
-    parts.panel(at.say("probes_failed"), at.say("in_window", n=form.count(float(known.sum()))))
+    note = at.say("in_window", n=form.count(float(known.sum())))
+    parts.panel(at.say("probes_failed"), note, at.say("about_probes_failed"))
     parts.draw(
         charts.bars(series, "failures", at.say("probes_failed"), around),
         "probe_failures",
         at.say("probes_failed"),
     )
+    last = summaries(at, [target], DAY).get(target)
+    if last is not None and last["last_error"]:
+        st.caption(at.say("probe_last_error", error=form.plain(last["last_error"])))

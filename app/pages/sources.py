@@ -140,7 +140,7 @@ def _table(at: parts.Here, rows: pl.DataFrame) -> None:
         "kind": text(at.say("kind"), help=at.say("about_kind")),
         "role": text(at.say("role")),
         "project": text(at.say("project")),
-        "origin": text(at.say("origin"), help=at.say("about_origin")),
+        "origin": text(at.say("origin"), width=130, help=at.say("about_origin")),
         "age": text(at.say("last_scrape"), **right),
         "duration": text(at.say("took"), help=at.say("about_took"), **right),
         "bytes": text(at.say("size"), **right),

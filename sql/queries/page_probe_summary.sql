@@ -19,8 +19,7 @@ SELECT
   sum(cost) FILTER (currency = newest)                     AS cost,
   any_value(newest)                                        AS currency,
   count(*) FILTER (cost IS NULL AND currency IS NOT NULL)  AS unpriced,
-  arg_max(error, ts)               AS last_error,
-  max(ts)                          AS last_at
+  arg_max(error, ts)               AS last_error  -- of those that have one
 FROM shown
 GROUP BY target
 ORDER BY target

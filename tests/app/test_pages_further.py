@@ -92,6 +92,8 @@ def test_a_probe_shows_what_a_caller_waited_for_and_what_it_cost(store: Store, o
     page = opened(store, "engines", engine="together")
     # The 54 good ones of the last hour: numpy's quantile of 0.95 by linear interpolation is 0.8535.
     assert "TTFT p95 854 ms (1 h, n 54) · :orange[▲ 6 of 60 probes failed]" in first_line(page)
+    said = [one.value.replace("\\", "") for one in page.caption]
+    assert "last error (24 h): HTTP 429: too many requests" in said  # later probes went well
     text = text_of(page)
     # 60 probes, 6 refused; the good ones took 300 … 880 ms. 54 × 0.0001 USD.
     assert ":gray[succeeded (24 h)]  \n54 of 60" in text
