@@ -72,6 +72,7 @@ def bodies() -> dict[str, list[bytes | None]]:
         "/vllm-two": [_vllm(step, engines=("0", "1"), restart=3) for step in steps],
         "/llamacpp": [_llamacpp(step) for step in steps],
         "/sglang": [_sglang(step) for step in steps],
+        "/node": [_node(step) for step in steps],
     }
 
 
@@ -166,6 +167,25 @@ def _sglang(step: int) -> bytes:
         f"sglang:time_to_first_token_seconds_sum{{{labels}}} {1.5 * step}",
     ]
     return _text(lines)
+
+
+def _node(step: int) -> bytes:
+    """A host: what is counted per CPU and mode, and its name, a label of an info metric."""
+    lines = [
+        f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {1000.25 * (cpu + 1) + share * step!r}'
+        for cpu in range(2)
+        for mode, share in (("idle", 0.7), ("iowait", 0.1), ("system", 0.05), ("user", 0.15))
+    ]
+    values = {
+        "node_load1": 0.12 + step,
+        "node_memory_MemTotal_bytes": 2.5276514304e10,
+        "node_memory_MemAvailable_bytes": 2.4768622592e10 - 4096 * step,
+        "node_memory_SwapTotal_bytes": 0,
+        "node_memory_SwapFree_bytes": 0,
+        "node_boot_time_seconds": 1.796062487e9,
+        'node_uname_info{nodename="gpu-node-1",sysname="Linux"}': 1,
+    }
+    return _text([*lines, *[f"{name} {value!r}" for name, value in values.items()]])
 
 
 def _text(lines: Sequence[str]) -> bytes:

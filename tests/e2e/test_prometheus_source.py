@@ -33,7 +33,7 @@ from tests.shared import SHARED, needs_shared
 pytestmark = pytest.mark.wide
 
 DEADLINE_SECONDS = 40
-TABLES = ("gpu_sample", "engine_sample", "engine_histogram")
+TABLES = ("gpu_sample", "engine_sample", "engine_histogram", "host_sample")
 OF_THE_WAY = ("ts", "target", "interval_seconds")
 """What may differ: when it was read and by which name."""
 EXPORTERS_OWN = {
