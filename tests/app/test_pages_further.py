@@ -65,6 +65,14 @@ def test_a_gpu_names_its_engines_its_processes_and_its_host(store: Store, opened
     assert "(by its pod, 20 s ago)" in text_of(opened(store, "gpus", gpu=data.gpu_uuid(2, 6)))
 
 
+def test_a_projects_gpus_are_those_its_engines_were_found_on_too(store: Store) -> None:
+    found = store.query("page_gpus", as_of=NOW, look_back=300.0, project="search", environment="prod")
+    assert data.gpu_uuid(2, 6) in found["gpu_uuid"]  # of tgi-1, known by its pod alone
+    assert data.gpu_uuid(2, 7) not in found["gpu_uuid"]
+    other = store.query("page_gpus", as_of=NOW, look_back=300.0, project="edge", environment=None)
+    assert data.gpu_uuid(2, 6) not in other["gpu_uuid"]
+
+
 def test_a_placement_not_seen_for_a_quarter_of_an_hour_is_gone(store: Store) -> None:
     later = NOW + timedelta(minutes=16)
     assert store.query_rows("page_engine_gpus", as_of=later, look_back=900) == []
