@@ -32,7 +32,7 @@ def test_names_stand_as_the_references_have_them() -> None:
     page = markdown()
     for name in (
         "`vllm:kv_cache_usage_perc`<br>`vllm:gpu_cache_usage_perc`",
-        "`DCGM_FI_DEV_FB_USED`<br>`dcgm_fb_used` | <br>× 1048576<br>× 1048576 | since 4.9<br>2.x to 4.8<br>1.x",
+        "`dcgm_fb_used` | <br>× 1048576<br>× 1048576 | since 4.9<br>2.x to 4.8<br>1.x",
         "nv_inference_queue_duration_us",
         "dynamo_frontend_time_to_first_token_seconds",
         # Counted by project alone.
